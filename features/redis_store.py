@@ -1,0 +1,96 @@
+"""The feature store in Redis.
+
+A value is stored as `<partition> <offset> <payload>`, a tombstone as `<partition> <offset>`: one string, so
+that one MGET reads a micro-batch whole and `redis-cli get` shows where a value comes from.
+"""
+
+from collections.abc import Sequence
+from typing import cast
+
+from redis import Redis
+from redis.exceptions import NoScriptError, RedisError
+
+from features.store import Stored, Write
+from runtime.config import RedisConfig
+from runtime.errors import StoreUnavailable
+
+# 40 bytes hold both numbers at their longest (64 bits); the payload is not fetched only to be compared.
+_GUARDED_SET = """
+local partition, offset = string.match(redis.call('GETRANGE', KEYS[1], 0, 39), '^(%-?%d+) (%d+)')
+if partition == ARGV[1] and tonumber(offset) > tonumber(ARGV[2]) then
+  return 0
+end
+redis.call('SET', KEYS[1], ARGV[3], 'EX', ARGV[4])
+return 1
+"""
+
+
+class RedisStore:
+    """Connects at the first call, and again by itself after an outage; safe to share between threads.
+
+    A call is tried once: whoever asked decides whether waiting is worth it.
+    """
+
+    def __init__(self, config: RedisConfig, *, timeout_ms: int | None = None) -> None:
+        timeout_s = (timeout_ms or config.timeout_ms) / 1_000
+        # A Unix socket connects at once or not at all: its connection class knows no timeout for it.
+        connect = {} if config.url.startswith("unix:") else {"socket_connect_timeout": timeout_s}
+        self._redis = Redis.from_url(config.url, socket_timeout=timeout_s, **connect)
+        self._url = config.url
+        self._ttl_s = config.ttl_s
+        self._sha: str | None = None
+
+    def get_many(self, keys: Sequence[str]) -> list[Stored | None]:
+        """Return what each key holds, None where it is absent, deleted or expired; one MGET."""
+        if not keys:
+            return []
+        try:
+            values = cast("list[bytes | None]", self._redis.mget(keys))
+        except RedisError as error:
+            raise self._unavailable(error) from error
+        return [_unpacked(value) for value in values]
+
+    def put_many(self, writes: Sequence[Write]) -> int:
+        """Apply `writes` in order and return how many took effect; one round trip."""
+        if not writes:
+            return 0
+        try:
+            replies = self._run(writes)
+            if any(isinstance(reply, NoScriptError) for reply in replies):
+                # A restarted Redis has forgotten its scripts; what did take effect is only written again.
+                self._sha = None
+                replies = self._run(writes)
+            for reply in replies:
+                if isinstance(reply, RedisError):
+                    raise reply
+        except RedisError as error:
+            raise self._unavailable(error) from error
+        return sum(cast("list[int]", replies))
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._redis.close()
+
+    def _run(self, writes: Sequence[Write]) -> list[object]:
+        sha = self._sha = self._sha or cast("str", self._redis.script_load(_GUARDED_SET))
+        # No MULTI: each key is guarded by itself, and a transaction would hold up the readers for all of it.
+        pipeline = self._redis.pipeline(transaction=False)
+        for write in writes:
+            pipeline.evalsha(sha, 1, write.key, write.partition, write.offset, _packed(write), self._ttl_s)  # type: ignore[arg-type]
+        return cast("list[object]", pipeline.execute(raise_on_error=False))
+
+    def _unavailable(self, error: RedisError) -> StoreUnavailable:
+        where = self._url.rsplit("@", 1)[-1]  # without the credentials
+        return StoreUnavailable(f"Redis at {where} does not answer: {error}; is it up? (headrace status)")
+
+
+def _packed(write: Write) -> bytes:
+    head = b"%d %d" % (write.partition, write.offset)
+    return head if write.value is None else head + b" " + write.value
+
+
+def _unpacked(packed: bytes | None) -> Stored | None:
+    if packed is None:
+        return None
+    partition, offset, *value = packed.split(b" ", 2)
+    return Stored(value[0], int(partition), int(offset)) if value else None

@@ -1,0 +1,34 @@
+"""Where every process puts the messages that it refuses."""
+
+from typing import Any
+
+from confluent_kafka import Message, Producer
+
+from runtime.kafka import position_of, send
+from schemas.codec import encode
+from schemas.dead_letter import DeadLetter
+from schemas.errors import MessageError
+from schemas.topics import DEAD_LETTERS
+
+MAX_DETAIL_CHARS = 500
+"""An error may quote what it found, up to half a megabyte; the original is there in full."""
+
+
+def dead_letter(message: Message, error: MessageError, now_ms: int) -> DeadLetter:
+    """Return the dead letter for `message`, refused at `now_ms` because of `error`."""
+    topic, partition, offset = position_of(message)
+    return DeadLetter(
+        source_topic=topic,
+        source_partition=partition,
+        source_offset=offset,
+        ts=now_ms,
+        code=error.code,
+        detail=str(error)[:MAX_DETAIL_CHARS],
+        key=message.key(),
+        original=message.value(),
+    )
+
+
+def send_dead_letter(producer: Producer, letter: DeadLetter, **rest: Any) -> None:
+    """Queue one dead letter, keyed by its source topic; `rest` goes to `runtime.kafka.send`."""
+    send(producer, DEAD_LETTERS.name, encode(letter), letter.source_topic, **rest)
