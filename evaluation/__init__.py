@@ -1,0 +1,1 @@
+"""Judging what was served: the demo protocol, its metrics and its report."""

@@ -1,0 +1,160 @@
+"""The demo's steps against a running stack: load the history, wait for the features, run live, balance the books."""
+
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from evaluation.balance import RecordCounter, take_balance
+from evaluation.live import Answered, LiveRun, Progress
+from evaluation.protocol import Audience, Plan
+from evaluation.report import Report, rows
+from jobs.keeper import list_jobs
+from runtime.clock import Clock
+from runtime.config import Config, KafkaConfig
+from runtime.errors import KafkaError
+from runtime.kafka import Deliveries, assign_from, drain, end_offset, producer, reader, send
+from schemas.codec import decode, encode
+from schemas.item import Item
+from schemas.recommendation import Recommendation
+from schemas.request import Request
+from schemas.state import ModelPointer
+from schemas.topics import CLICKS, CLICKS_ACCEPTED, ITEMS, MODELS, RECOMMENDATIONS, REQUESTS, USERS
+from schemas.user import User
+
+PROBE_TIMEOUT_MS = 2_000
+PROBE_FOR_S = 120
+RECORDS_SILENT_S = 30
+"""No record for this long means that no more will come: a restarted TaskManager is back within half of it."""
+
+
+def require_empty_topics(config: KafkaConfig) -> None:
+    """Raise `KafkaError` unless the stream is empty: books that start in the middle never balance."""
+    consumer = reader(config)
+    try:
+        ends = assign_from(
+            consumer, [CLICKS_ACCEPTED.name, RECOMMENDATIONS.name], lambda *at: end_offset(consumer, *at)
+        )
+    finally:
+        consumer.close()
+    filled = sorted({end.topic for end in ends if end.offset > 0})
+    if filled:
+        raise KafkaError(
+            f"the demo needs empty topics, but {', '.join(filled)} hold messages; use another Kafka for it"
+        )
+
+
+def produce_history(config: KafkaConfig, plan: Plan, items: Sequence[Item], users: Sequence[User]) -> None:
+    """Send the catalogue, the profiles and the history, and return when all of it is acknowledged."""
+    client, deliveries = producer(config, linger_ms=5), Deliveries()
+    messages: Sequence[tuple[str, str, Any]] = (
+        *((ITEMS.name, item.item_id, item) for item in items),
+        *((USERS.name, user.user_id, user) for user in users),
+        *((CLICKS.name, click.user_id, click) for click in plan.history),
+    )
+    for topic, key, message in messages:
+        send(client, topic, encode(message), key, on_delivery=deliveries.note)
+    deliveries.confirm(client)
+
+
+def publish_models(config: KafkaConfig, pointers: Sequence[ModelPointer]) -> None:
+    """Point the workers to the artifacts in `pointers`."""
+    client, deliveries = producer(config), Deliveries()
+    for pointer in pointers:
+        send(client, MODELS.name, encode(pointer), pointer.model, on_delivery=deliveries.note)
+    deliveries.confirm(client)
+
+
+def wait_for_answer(config: KafkaConfig, clock: Clock, user_id: str, model: str | None, version: str | None) -> int:
+    """Ask until an answer holds items and, if given, comes of this model version; return how often it took.
+
+    Raises `KafkaError` if there is none within two minutes.
+    """
+    replies, requests = reader(config), producer(config)
+    until_ms = clock.monotonic_ms() + PROBE_FOR_S * 1000
+    asked = 0
+    last: Recommendation | None = None
+    try:
+        assign_from(replies, [RECOMMENDATIONS.name], lambda *at: end_offset(replies, *at))
+        while clock.monotonic_ms() < until_ms:
+            asked += 1
+            probe = Request(
+                request_id=f"probe-{uuid.uuid4()}",
+                ts=clock.now_ms(),
+                user_id=user_id,
+                k=1,
+                timeout_ms=PROBE_TIMEOUT_MS,
+                model=model,
+            )
+            send(requests, REQUESTS.name, encode(probe), user_id)
+            requests.flush(PROBE_TIMEOUT_MS / 1000)
+            last = _reply(replies, probe.request_id, clock) or last
+            if last is not None and last.items and version in {None, last.model_version}:
+                return asked
+    finally:
+        replies.close()
+    raise KafkaError(f"no answer of {model or 'any model'} {version or ''} within {PROBE_FOR_S} s; the last was {last}")
+
+
+def run_live(config: Config, plan: Plan, items: Sequence[Item], clock: Clock, progress: Progress) -> Sequence[Answered]:
+    """Run the live part on top of the history and return every answered request."""
+    audience = Audience([item.item_id for item in items])
+    for click in plan.history:
+        audience.saw(click.user_id, click.item_id)
+    return LiveRun(config.kafka, plan, audience, clock, run_id=f"demo-{uuid.uuid4().hex[:8]}").run(progress)
+
+
+def wait_for_records(config: KafkaConfig, events: int, clock: Clock, progress: Callable[[int], None]) -> int:
+    """Return how many of `events` have their record, when all have or no more come."""
+    counter = RecordCounter(config)
+    try:
+        return counter.wait_for(events, RECORDS_SILENT_S, clock, progress)
+    finally:
+        counter.close()
+
+
+def make_report(
+    config: Config,
+    plan: Plan,
+    answered: Sequence[Answered],
+    *,
+    records: int,
+    probes: int,
+    seconds: Mapping[str, float],
+    versions: Mapping[str, str],
+) -> Report:
+    """Count the topics' content and put everything into the report; `probes` are requests beside the plan's."""
+    balance = take_balance(config.kafka)
+    tiers, activity, overall = rows(answered)
+    return Report(
+        requests=plan.requests + probes,
+        answers=balance.answers,
+        duplicates=balance.duplicates,
+        events=len(plan.history) + len(plan.live),
+        records=records,
+        dead_letters=dict(balance.dead_letters),
+        tiers=tiers,
+        activity=activity,
+        all=overall,
+        first_recommendation_s=round(seconds["first_recommendation"], 1),
+        live_s=round(seconds["live"], 1),
+        total_s=round(seconds["total"], 1),
+        flink_jobs={job.name: job.state for job in list_jobs(config.flink) or ()},
+        versions=dict(versions),
+    )
+
+
+def _reply(replies: Any, request_id: str, clock: Clock) -> Recommendation | None:
+    until_ms = clock.monotonic_ms() + PROBE_TIMEOUT_MS
+    while clock.monotonic_ms() < until_ms:
+        for message in drain(replies, 100, 0.05):
+            answer = decode(message.value(), Recommendation)
+            if answer.request_id == request_id:
+                return answer
+    return None
+
+
+def write_report(report: Report) -> bytes:
+    """Return the report as indented JSON."""
+    return msgspec.json.format(encode(report), indent=2)

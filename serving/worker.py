@@ -1,0 +1,143 @@
+"""The scoring worker: requests in, answers out; a thin loop around the pipeline.
+
+An answer is acknowledged before the request's offset is committed, so a crash repeats requests but loses none. On
+taking over partitions the worker reads back the tail of `recommendations`, so no request gets a second final answer.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence
+
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from runtime.clock import Clock
+from runtime.config import Config, KafkaConfig
+from runtime.dead_letters import dead_letter, send_dead_letter
+from runtime.kafka import (
+    Deliveries,
+    assign_from,
+    drain,
+    end_offset,
+    group_consumer,
+    position_of,
+    producer,
+    read_to_end,
+    reader,
+    send,
+)
+from runtime.lifecycle import StopSignal, say_ready
+from schemas.codec import decode, encode
+from schemas.errors import MessageError
+from schemas.recommendation import Recommendation
+from schemas.request import Request
+from schemas.topics import RECOMMENDATIONS, REQUESTS
+from serving.accept import AnsweredRequests, Repeated, Unreadable, accept
+from serving.followers import TableFollower
+from serving.metrics import ServingMetrics
+from serving.pipeline import Pipeline, StageTimes
+
+_LOG = logging.getLogger("headrace.serving")
+
+GROUP = "scoring-worker"
+
+IDLE_WAIT_S = 0.02
+"""How long the loop waits for a request before it looks at the tables again; a request ends the wait at once."""
+
+TAIL_PER_PARTITION = 5_000
+"""Answers read back per partition on taking over: far more than one worker can have sent without committing."""
+
+
+class Worker:
+    """Takes micro-batches of requests through the pipeline until it is told to stop."""
+
+    def __init__(
+        self, config: Config, pipeline: Pipeline, follower: TableFollower, metrics: ServingMetrics, clock: Clock
+    ) -> None:
+        self._config = config
+        self._pipeline = pipeline
+        self._follower = follower
+        self._metrics = metrics
+        self._clock = clock
+        self._answered = AnsweredRequests(config.worker.remember_requests)
+        self._producer = producer(config.kafka)
+
+    def run(self, stop: StopSignal, instance: str) -> None:
+        """Serve until `stop`; `instance` names this worker in its consumer group across restarts."""
+        consumer = group_consumer(self._config.kafka, GROUP, instance)
+        consumer.subscribe([REQUESTS.name], on_assign=self._on_assign)
+        try:
+            while not stop.stopping:
+                self._follower.follow()
+                messages = drain(consumer, self._config.worker.max_batch, IDLE_WAIT_S)
+                if messages:
+                    self._serve(messages)
+                    _commit(consumer, messages)
+        finally:
+            consumer.close()
+            self._follower.close()
+
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        # All partitions, not only the assigned: a request with a foreign key is answered on its user's partition.
+        recent = list(recent_request_ids(self._config.kafka))
+        self._answered.add(recent)
+        _LOG.info("%d partitions assigned, %d recent answers known", len(partitions), len(recent))
+        say_ready()
+
+    def _serve(self, messages: Sequence[Message]) -> None:
+        times = StageTimes(self._clock)
+        requests: list[Request] = []
+        answers: list[tuple[Recommendation, bytes | str | None]] = []
+        deliveries = Deliveries()
+        for message in messages:
+            outcome = accept(message.value(), self._answered, self._clock.now_ms())
+            if isinstance(outcome, Unreadable):
+                self._metrics.refused(outcome.error.code)
+                letter = dead_letter(message, outcome.error, self._clock.now_ms())
+                send_dead_letter(self._producer, letter, on_delivery=deliveries.note)
+                continue
+            if isinstance(outcome, Repeated):
+                self._metrics.refused("repeated")
+                continue
+            self._answered.add((outcome.request_id,))
+            if isinstance(outcome, Recommendation):
+                answers.append((outcome, outcome.user_id or message.key()))
+            else:
+                requests.append(outcome)
+        times.done("accept")
+        answered = self._pipeline.answer(requests, times) if requests else []
+        answers += ((answer, answer.user_id) for answer in answered)
+        for answer, key in answers:
+            send(self._producer, RECOMMENDATIONS.name, encode(answer), key, on_delivery=deliveries.note)
+        deliveries.confirm(self._producer)
+        times.done("publish")
+        self._metrics.batch((answer for answer, _ in answers), times.by_stage)
+
+
+def recent_request_ids(config: KafkaConfig) -> Iterator[str]:
+    """Yield the request_ids of the last final answers of every partition, oldest first per partition."""
+    tail = reader(config)
+    try:
+        ends = assign_from(
+            tail,
+            [RECOMMENDATIONS.name],
+            lambda topic, partition: max(0, end_offset(tail, topic, partition) - TAIL_PER_PARTITION),
+        )
+        for message in read_to_end(tail, ends):
+            try:
+                answer = decode(message.value(), Recommendation)
+            except MessageError as error:
+                _LOG.warning("%s@%s is no answer: %s", RECOMMENDATIONS.name, message.offset(), error)
+                continue
+            if answer.final:
+                yield answer.request_id
+    finally:
+        tail.close()
+
+
+def _commit(consumer: Consumer, messages: Sequence[Message]) -> None:
+    """Commit behind the last message of each partition; a rebalance that took one away leaves it to its new owner."""
+    last = {(topic, partition): offset for topic, partition, offset in map(position_of, messages)}
+    offsets = [TopicPartition(topic, partition, offset + 1) for (topic, partition), offset in last.items()]
+    try:
+        consumer.commit(offsets=offsets, asynchronous=True)
+    except KafkaException as error:
+        _LOG.warning("offsets not committed, the requests may be read again: %s", error)

@@ -1,0 +1,57 @@
+"""Taking up a new model while the old one serves."""
+
+import threading
+
+from models.contract import Ranker
+from runtime.errors import ArtifactError
+from schemas.state import ModelPointer
+from serving.swap import ModelSwap
+from tests.builders import NOW_MS
+
+
+class Named:
+    """A ranker that is only a version."""
+
+    def __init__(self, version: str) -> None:
+        self.version = version
+
+
+def pointer(version: str) -> ModelPointer:
+    return ModelPointer(model="cf", version=version, ts=NOW_MS, path=f"models/cf/{version}", sha256="0")
+
+
+def ranker(version: str) -> Ranker:
+    return Named(version)  # type: ignore[return-value]
+
+
+def test_a_new_artifact_replaces_the_old_one() -> None:
+    swap = ModelSwap({"cf": ranker("1")}, lambda each: ranker(each.version))
+    swap.take(pointer("2"))
+    swap.wait()
+    assert swap.rankers["cf"].version == "2"
+
+
+def test_a_refused_artifact_leaves_the_old_model_in_place() -> None:
+    def refuse(_pointer: ModelPointer) -> Ranker:
+        raise ArtifactError("damaged")
+
+    swap = ModelSwap({"cf": ranker("1")}, refuse)
+    swap.take(pointer("2"))
+    swap.wait()
+    assert swap.rankers["cf"].version == "1"
+
+
+def test_the_later_pointer_wins_even_if_it_is_loaded_first() -> None:
+    loaded_late = threading.Event()
+
+    def load(each: ModelPointer) -> Ranker:
+        if each.version == "2":
+            loaded_late.wait(10)
+        return ranker(each.version)
+
+    swap = ModelSwap({}, load)
+    swap.take(pointer("2"))
+    swap.take(pointer("3"))
+    loaded_late.set()
+    swap.wait()
+    assert swap.rankers["cf"].version == "3"
