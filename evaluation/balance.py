@@ -1,24 +1,25 @@
 """The books of a run, read from the topics themselves: nothing lost, nothing twice."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+
+from confluent_kafka import Message
 
 from features.user_record import record_position
 from runtime.clock import Clock
 from runtime.config import KafkaConfig
+from runtime.dead_letters import read_dead_letter
 from runtime.kafka import assign_from_beginning, drain, read_to_end, reader
 from schemas.codec import decode
-from schemas.dead_letter import DeadLetter
 from schemas.recommendation import Recommendation
-from schemas.topics import CLICKS_ACCEPTED, DEAD_LETTERS, FEATURES_USER, RECOMMENDATIONS
+from schemas.topics import DEAD_LETTERS, FEATURES_USER, RECOMMENDATIONS
 
 
 @dataclass(frozen=True, slots=True)
 class Balance:
     """What stands in the topics; `duplicates` are final answers beyond the first of their request."""
 
-    accepted: int
     answers: int
     duplicates: int
     dead_letters: Mapping[str, int]
@@ -54,22 +55,19 @@ class RecordCounter:
 def take_balance(config: KafkaConfig) -> Balance:
     """Count everything that the topics hold now."""
     finals: Counter[str] = Counter()
-    for value in _values(config, RECOMMENDATIONS.name):
-        answer = decode(value, Recommendation)
+    for message in _messages(config, RECOMMENDATIONS.name):
+        answer = decode(message.value(), Recommendation)
         finals[answer.request_id] += answer.final
-    dead = Counter(decode(value, DeadLetter).code for value in _values(config, DEAD_LETTERS.name))
     return Balance(
-        accepted=sum(1 for _ in _values(config, CLICKS_ACCEPTED.name)),
         answers=len(finals),
         duplicates=finals.total() - len(finals),
-        dead_letters=dict(dead),
+        dead_letters=Counter(read_dead_letter(message).code for message in _messages(config, DEAD_LETTERS.name)),
     )
 
 
-def _values(config: KafkaConfig, topic: str) -> list[bytes]:
+def _messages(config: KafkaConfig, topic: str) -> Iterator[Message]:
     consumer = reader(config)
     try:
-        messages = read_to_end(consumer, assign_from_beginning(consumer, [topic]))
-        return [value for message in messages if (value := message.value()) is not None]
+        yield from read_to_end(consumer, assign_from_beginning(consumer, [topic]))
     finally:
         consumer.close()

@@ -14,7 +14,7 @@ from jobs.keeper import list_jobs
 from runtime.clock import Clock
 from runtime.config import Config, KafkaConfig
 from runtime.errors import KafkaError
-from runtime.kafka import Deliveries, assign_from, drain, end_offset, producer, reader, send
+from runtime.kafka import Deliveries, assign_at_end, drain, producer, reader, send
 from schemas.codec import decode, encode
 from schemas.item import Item
 from schemas.recommendation import Recommendation
@@ -33,12 +33,10 @@ def require_empty_topics(config: KafkaConfig) -> None:
     """Raise `KafkaError` unless the stream is empty: books that start in the middle never balance."""
     consumer = reader(config)
     try:
-        ends = assign_from(
-            consumer, [CLICKS_ACCEPTED.name, RECOMMENDATIONS.name], lambda *at: end_offset(consumer, *at)
-        )
+        spans = assign_at_end(consumer, [CLICKS_ACCEPTED.name, RECOMMENDATIONS.name])
     finally:
         consumer.close()
-    filled = sorted({end.topic for end in ends if end.offset > 0})
+    filled = sorted({span.topic for span in spans if span.end > 0})
     if filled:
         raise KafkaError(
             f"the demo needs empty topics, but {', '.join(filled)} hold messages; use another Kafka for it"
@@ -76,7 +74,7 @@ def wait_for_answer(config: KafkaConfig, clock: Clock, user_id: str, model: str 
     asked = 0
     last: Recommendation | None = None
     try:
-        assign_from(replies, [RECOMMENDATIONS.name], lambda *at: end_offset(replies, *at))
+        assign_at_end(replies, [RECOMMENDATIONS.name])
         while clock.monotonic_ms() < until_ms:
             asked += 1
             probe = Request(

@@ -12,7 +12,7 @@ from evaluation.protocol import Audience, Plan, asks_before
 from runtime.clock import Clock
 from runtime.config import KafkaConfig
 from runtime.errors import KafkaError
-from runtime.kafka import Deliveries, assign_from, drain, end_offset, producer, reader, send
+from runtime.kafka import Deliveries, assign_at_end, drain, producer, reader, send
 from schemas.click import Click
 from schemas.codec import decode, encode
 from schemas.recommendation import Recommendation
@@ -93,7 +93,7 @@ class LiveRun:
 
         Raises `KafkaError` if an answer stays out.
         """
-        assign_from(self._replies, [RECOMMENDATIONS.name], lambda *at: end_offset(self._replies, *at))
+        assign_at_end(self._replies, [RECOMMENDATIONS.name])
         self._start_ms = self._clock.monotonic_ms()
         for queue in self._queues.values():
             self._schedule(queue[0], 0.0)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from features.activity import activity, category_streak, last_items
 from features.tables import Tables
@@ -14,104 +14,101 @@ from features.user_record import UserRecord
 from schemas.item import Item
 
 _TASTE_ITEMS = 10
-"""How many of the last items say what a user likes now; ten is where item-item CF stops gaining on ML-100k."""
+"""How many of the last items say what a user likes now."""
+
+_CF_CUTS = (1, 3, 10, 32)
 
 _SIMILARITY_FLOOR = 1e-3
-"""Similarities enter as logarithms: a user whose lists are all strong is then only shifted, which a ranking within one
-request does not see. What is no neighbour at all counts as this much."""
+"""Similarities enter as logarithms: a user whose lists are all strong is then only shifted, which a ranking within
+one request does not see. What is no neighbour at all counts as this much."""
 
 
 class _View:
-    """What the features of one user share, computed once for all candidates."""
+    """One user, the candidates, and what several features need of them, computed once."""
 
-    def __init__(self, record: UserRecord | None, tables: Tables) -> None:
+    def __init__(self, record: UserRecord | None, candidates: Sequence[str], tables: Tables) -> None:
         self.record = record
+        self.candidates = candidates
         self.tables = tables
-        self.last = last_items(record, len(record.events) if record is not None else 0)
-
-    def item(self, item_id: str) -> Item | None:
-        return self.tables.items.get(item_id)
+        self.items = [tables.items.get(item_id) for item_id in candidates]
+        self.last = last_items(record, _CF_CUTS[-1])
 
     @cached_property
-    def streak(self) -> tuple[int, str | None]:
-        return category_streak(self.record, self.tables.items)
+    def near(self) -> NDArray[np.float32]:
+        """Item-item scores over the last 1, 3, .. items, shape (cuts, candidates)."""
+        return self.tables.neighbours.scores(self.last, self.candidates, _CF_CUTS)
 
     @cached_property
-    def tag_shares(self) -> Mapping[str, float]:
-        """The share of the last items that bear each tag."""
-        items = [item for item in map(self.item, self.last[:_TASTE_ITEMS]) if item is not None]
-        counts = Counter(tag for item in items for tag in _tags(item))
-        return {tag: count / len(items) for tag, count in counts.items()}
+    def recent(self) -> list[Item]:
+        """What the catalogue holds of the user's last items."""
+        items = (self.tables.items.get(item_id) for item_id in self.last[:_TASTE_ITEMS])
+        return [item for item in items if item is not None]
 
     @cached_property
-    def year(self) -> float | None:
-        years = [year for year in map(_year, map(self.item, self.last[:_TASTE_ITEMS])) if year is not None]
-        return sum(years) / len(years) if years else None
+    def log_events(self) -> NDArray[np.float64]:
+        """Of each candidate: the logarithm of its event count."""
+        return np.log1p([self.tables.neighbours.events(item_id) for item_id in self.candidates])
 
     @cached_property
-    def log_events(self) -> float:
-        counts = [self.item_log_events(item_id) for item_id in self.last[:_TASTE_ITEMS]]
-        return sum(counts) / len(counts) if counts else 0.0
+    def recent_log_events(self) -> float:
+        """The mean of the same over the user's last items."""
+        counts = [self.tables.neighbours.events(item_id) for item_id in self.last[:_TASTE_ITEMS]]
+        return float(np.log1p(counts).mean()) if counts else 0.0
 
-    def item_log_events(self, item_id: str) -> float:
-        return math.log1p(self.tables.neighbours.events(item_id))
+    @cached_property
+    def years(self) -> NDArray[np.float64]:
+        """Of each candidate: its year, NaN where it has none."""
+        return np.array([_year(item) for item in self.items], np.float64)
 
 
-Feature = Callable[[_View, Sequence[str]], list[float]]
+Feature = Callable[[_View], ArrayLike]
 
 
 def _cf_last(k: int) -> Feature:
     row = _CF_CUTS.index(k)
-
-    def feature(view: _View) -> Column:
-        return np.log(view.near[row] + _SIMILARITY_FLOOR)
-
-    return feature
+    return lambda view: np.log(view.near[row] + _SIMILARITY_FLOOR)
 
 
-def _popularity(view: _View, candidates: Sequence[str]) -> list[float]:
-    return [view.tables.leaderboards.score(item_id) for item_id in candidates]
+def _popularity(view: _View) -> ArrayLike:
+    return [view.tables.leaderboards.score(item_id) for item_id in view.candidates]
 
 
-def _log_events(view: _View, candidates: Sequence[str]) -> list[float]:
-    return [view.item_log_events(item_id) for item_id in candidates]
+def _log_events(view: _View) -> ArrayLike:
+    return view.log_events
 
 
-def _log_events_gap(view: _View, candidates: Sequence[str]) -> list[float]:
+def _log_events_gap(view: _View) -> ArrayLike:
     """How much better known the candidate is than what the user came to last."""
-    return [view.item_log_events(item_id) - view.log_events for item_id in candidates]
+    return view.log_events - view.recent_log_events
 
 
-def _year_of(view: _View, candidates: Sequence[str]) -> list[float]:
-    years = [_year(view.item(item_id)) for item_id in candidates]
-    return [(year - 1990.0) / 10.0 if year is not None else 0.0 for year in years]
+def _year_feature(view: _View) -> ArrayLike:
+    """Decades since 1990."""
+    return np.nan_to_num((view.years - 1990.0) / 10.0)
 
 
-def _year_gap(view: _View, candidates: Sequence[str]) -> list[float]:
-    """Decades between the candidate and what the user came to last; 0.0 where either is unknown."""
-    user = view.year
-    years = [_year(view.item(item_id)) for item_id in candidates]
-    return [abs(year - user) / 10.0 if year is not None and user is not None else 0.0 for year in years]
+def _year_gap(view: _View) -> ArrayLike:
+    """Decades between the candidate and the mean of what the user came to last; 0.0 where either is unknown."""
+    years = [year for year in map(_year, view.recent) if not math.isnan(year)]
+    return np.nan_to_num(np.abs(view.years - sum(years) / len(years)) / 10.0) if years else np.zeros(len(view.items))
 
 
-def _tag_affinity(view: _View, candidates: Sequence[str]) -> list[float]:
-    """The mean share of the candidate's tags among the last items."""
-    shares, result = view.tag_shares, []
-    for item in map(view.item, candidates):
-        tags = _tags(item)
-        result.append(sum(shares.get(tag, 0.0) for tag in tags) / len(tags) if tags else 0.0)
-    return result
+def _tag_affinity(view: _View) -> ArrayLike:
+    """The share of the user's last items that bear a tag, averaged over the candidate's tags."""
+    counts = Counter(tag for item in view.recent for tag in _tags(item))
+    tags = [_tags(item) for item in view.items]
+    return [sum(counts[tag] for tag in each) / (len(each) * len(view.recent) or 1) for each in tags]
 
 
-def _streak_match(view: _View, candidates: Sequence[str]) -> list[float]:
-    """The log length of the user's category streak where the candidate goes on with it."""
-    streak, category = view.streak
-    items = map(view.item, candidates)
-    return [math.log1p(streak) if item is not None and item.category == category else 0.0 for item in items]
+def _streak_match(view: _View) -> ArrayLike:
+    """The log length of the user's category streak where the candidate goes on with it, else 0.0."""
+    streak, category = category_streak(view.record, view.tables.items)
+    value = math.log1p(streak)
+    return [value if item is not None and item.category == category else 0.0 for item in view.items]
 
 
-def _user_log_events(view: _View, candidates: Sequence[str]) -> list[float]:
-    return [math.log1p(activity(view.record))] * len(candidates)
+def _user_log_events(view: _View) -> ArrayLike:
+    return np.full(len(view.candidates), math.log1p(activity(view.record)))
 
 
 def _tags(item: Item | None) -> Sequence[str]:
@@ -120,20 +117,17 @@ def _tags(item: Item | None) -> Sequence[str]:
     return item.tags or ((item.category,) if item.category is not None else ())
 
 
-def _year(item: Item | None) -> float | None:
-    year = item.attributes.get("year") if item is not None and item.attributes is not None else None
-    return float(year) if isinstance(year, int | float) else None
+def _year(item: Item | None) -> float:
+    year = (item.attributes or {}).get("year") if item is not None else None
+    return float(year) if isinstance(year, int | float) else math.nan
 
 
 FEATURES: Mapping[str, Feature] = {
-    "cf_last_1": _cf_last(1),
-    "cf_last_3": _cf_last(3),
-    "cf_last_10": _cf_last(10),
-    "cf_last_32": _cf_last(32),
+    **{f"cf_last_{k}": _cf_last(k) for k in _CF_CUTS},
     "popularity": _popularity,
     "log_events": _log_events,
     "log_events_gap": _log_events_gap,
-    "year": _year_of,
+    "year": _year_feature,
     "year_gap": _year_gap,
     "tag_affinity": _tag_affinity,
     "streak_match": _streak_match,
@@ -146,6 +140,8 @@ def candidate_features(
     names: Sequence[str], record: UserRecord | None, candidates: Sequence[str], tables: Tables
 ) -> NDArray[np.float32]:
     """Return float32 features of shape (candidates, names), all finite; `KeyError` for a name not in `FEATURES`."""
-    view = _View(record, tables)
-    columns = [FEATURES[name](view, candidates) for name in names]
-    return np.array(columns, np.float32).reshape(len(names), len(candidates)).T
+    view = _View(record, candidates, tables)
+    columns = np.empty((len(names), len(candidates)), np.float32)
+    for row, name in enumerate(names):
+        columns[row] = FEATURES[name](view)
+    return columns.T

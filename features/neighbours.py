@@ -212,9 +212,7 @@ class NeighbourTable:
             scores[row] = np.bincount(ids[:end], values[:end], minlength=nobody + 1)[places]
         return scores
 
-    def nearest(
-        self, last_items: Sequence[str], k: int, fallback: "NeighbourTable | None" = None
-    ) -> list[Near]:
+    def nearest(self, last_items: Sequence[str], k: int, fallback: "NeighbourTable | None" = None) -> list[Near]:
         """Return the `k` items with the highest sums, best first, equals by id; `last_items` can be among them."""
         ids, values, ends = self._gather(last_items, fallback)
         sums = np.bincount(ids, values, minlength=len(self._item_ids))
@@ -227,9 +225,7 @@ class NeighbourTable:
             sources[ids[ends[position] : ends[position + 1]]] = position
         near = [
             Near(self._item_ids[place], score, last_items[source])
-            for place, score, source in zip(
-                found.tolist(), sums[found].tolist(), sources[found].tolist(), strict=True
-            )
+            for place, score, source in zip(found.tolist(), sums[found].tolist(), sources[found].tolist(), strict=True)
         ]
         near.sort(key=lambda each: (-each.score, each.item_id))
         return near[:k]

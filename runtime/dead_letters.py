@@ -5,7 +5,7 @@ from typing import Any
 from confluent_kafka import Message, Producer
 
 from runtime.kafka import position_of, send
-from schemas.codec import encode
+from schemas.codec import decode, encode
 from schemas.dead_letter import DeadLetter
 from schemas.errors import MessageError
 from schemas.topics import DEAD_LETTERS
@@ -32,3 +32,8 @@ def dead_letter(message: Message, error: MessageError, now_ms: int) -> DeadLette
 def send_dead_letter(producer: Producer, letter: DeadLetter, **rest: Any) -> None:
     """Queue one dead letter, keyed by its source topic; `rest` goes to `runtime.kafka.send`."""
     send(producer, DEAD_LETTERS.name, encode(letter), letter.source_topic, **rest)
+
+
+def read_dead_letter(message: Message) -> DeadLetter:
+    """Return the dead letter that `message` of the topic `dead-letters` holds; it may be longer than other messages."""
+    return decode(message.value(), DeadLetter, DEAD_LETTERS.max_message_bytes)

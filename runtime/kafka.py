@@ -2,10 +2,10 @@
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from confluent_kafka import (
-    OFFSET_BEGINNING,
     Consumer,
     KafkaException,
     Message,
@@ -41,12 +41,15 @@ def client_settings(config: KafkaConfig, **settings: Any) -> dict[str, Any]:
     return common | {key.replace("_", "."): value for key, value in settings.items()} | dict(config.client)
 
 
-def producer(config: KafkaConfig, *, linger_ms: float = 0.5) -> Producer:
-    """Return an idempotent producer that puts a key on the same partition as Java clients do (murmur2)."""
+def producer(config: KafkaConfig, *, linger_ms: float = 0.5, idempotent: bool = True) -> Producer:
+    """Return a producer that puts a key on the same partition as Java clients do (murmur2).
+
+    An idempotent one spends half a second on getting its id: do without for a single message.
+    """
     settings = client_settings(
         config,
         partitioner="murmur2_random",
-        enable_idempotence=True,
+        enable_idempotence=idempotent,
         acks="all",
         linger_ms=linger_ms,
         message_max_bytes=MAX_MESSAGE_BYTES,
@@ -87,37 +90,64 @@ def reader(config: KafkaConfig) -> Consumer:
     )
 
 
-def partitions_of(client: Consumer | Producer, topic: str) -> list[int]:
-    """Return the partition numbers of `topic`; raise `KafkaError` if it or the broker is not there."""
+def existing_topics(client: Consumer | Producer | AdminClient) -> dict[str, int]:
+    """Return the partition count of every topic that there is; raise `KafkaError` if the broker does not answer."""
     try:
-        metadata = client.list_topics(topic, timeout=REQUEST_TIMEOUT_S).topics[topic]
+        topics = client.list_topics(timeout=REQUEST_TIMEOUT_S).topics
     except KafkaException as error:
         raise KafkaError(f"Kafka does not answer: {error}; is it up? (headrace status)") from error
-    if metadata.error is not None or not metadata.partitions:
+    return {name: len(topic.partitions) for name, topic in topics.items()}
+
+
+def partitions_of(client: Consumer | Producer, topic: str) -> list[int]:
+    """Return the partition numbers of `topic`; raise `KafkaError` if it or the broker is not there."""
+    partitions = existing_topics(client).get(topic)
+    if not partitions:
         raise KafkaError(f"topic {topic} does not exist; create it with `headrace topics --create`")
-    return sorted(metadata.partitions)
+    return list(range(partitions))
 
 
-def assign_from_beginning(consumer: Consumer, topics: Iterable[str]) -> list[TopicPartition]:
-    """Assign every partition of `topics` from its first message; return them with their end offsets."""
-    return assign_from(consumer, topics, lambda _topic, _partition: OFFSET_BEGINNING)
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What one partition held when it was assigned: reading goes from `start` up to, not including, `end`."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
 
 
-def assign_from(consumer: Consumer, topics: Iterable[str], start: Callable[[str, int], int]) -> list[TopicPartition]:
-    """Assign each partition of `topics` from `start(topic, partition)`; return them with end offsets."""
-    every = [(topic, partition) for topic in topics for partition in partitions_of(consumer, topic)]
-    consumer.assign([TopicPartition(topic, partition, start(topic, partition)) for topic, partition in every])
-    return [TopicPartition(topic, partition, end_offset(consumer, topic, partition)) for topic, partition in every]
+def assign_from_beginning(consumer: Consumer, topics: Iterable[str]) -> list[Span]:
+    """Assign every partition of `topics` from its first message; return what they hold."""
+    return assign_from(consumer, topics, lambda held: held.start)
 
 
-def end_offset(consumer: Consumer, topic: str, partition: int) -> int:
-    """Return the offset that the next message of this partition will get."""
-    return watermarks(consumer, topic, partition)[1]
+def assign_at_end(consumer: Consumer, topics: Iterable[str]) -> list[Span]:
+    """Assign every partition of `topics` from its next message; return what they hold."""
+    return assign_from(consumer, topics, lambda held: held.end)
+
+
+def assign_from(consumer: Consumer, topics: Iterable[str], start: Callable[[Span], int]) -> list[Span]:
+    """Assign every partition of `topics` from `start(held)`, given what it holds; return what is to be read.
+
+    Offsets are asked for before anything is assigned: behind a waiting fetch each question takes half a second.
+    """
+    held = [
+        Span(topic, partition, *watermarks(consumer, topic, partition))
+        for topic in topics
+        for partition in partitions_of(consumer, topic)
+    ]
+    spans = [replace(each, start=min(max(each.start, start(each)), each.end)) for each in held]
+    consumer.assign([TopicPartition(each.topic, each.partition, each.start) for each in spans])
+    return spans
 
 
 def watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
     """Return the first offset that is still there, and the one that the next message will get."""
-    offsets = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=REQUEST_TIMEOUT_S)
+    try:
+        offsets = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=REQUEST_TIMEOUT_S)
+    except KafkaException as error:
+        raise KafkaError(f"no offsets for {topic}[{partition}]: {error}; is Kafka up?") from error
     if offsets is None:
         raise KafkaError(f"no offsets for {topic}[{partition}] within {REQUEST_TIMEOUT_S:.0f} s; is Kafka up?")
     low, high = offsets
@@ -154,12 +184,9 @@ def position_of(message: Message) -> tuple[str, int, int]:
     return topic, partition, offset
 
 
-def read_to_end(consumer: Consumer, ends: Sequence[TopicPartition]) -> Iterator[Message]:
-    """Yield every message up to the offsets in `ends` (as `assign_from` returns them), then stop."""
-    waiting = {(end.topic, end.partition): end.offset for end in ends}
-    for (topic, partition), offset in list(waiting.items()):
-        if watermarks(consumer, topic, partition)[0] >= offset:
-            del waiting[topic, partition]
+def read_to_end(consumer: Consumer, spans: Sequence[Span]) -> Iterator[Message]:
+    """Yield every message of `spans`, as `assign_from` returned them, then stop."""
+    waiting = {(span.topic, span.partition): span.end for span in spans if span.start < span.end}
     while waiting:
         yield from drain(consumer, 1_000, 0.2)
         # A compacted log has gaps: the position, not the last offset seen, says what is read.
@@ -212,19 +239,16 @@ def create_topics(config: KafkaConfig, topics: Iterable[Topic]) -> list[str]:
     Raises `KafkaError` if one exists with another partition count: all per-user topics must agree.
     """
     admin = AdminClient(client_settings(config))
-    try:
-        existing = admin.list_topics(timeout=REQUEST_TIMEOUT_S).topics
-    except KafkaException as error:
-        raise KafkaError(f"Kafka at {config.bootstrap_servers} does not answer: {error}; is it up?") from error
+    existing = existing_topics(admin)
     missing = []
     for topic in topics:
         wanted = config.partitions if topic.partitioned else 1
         if topic.name not in existing:
             missing.append(NewTopic(topic.name, wanted, config.replication_factor, config=topic.settings()))
-        elif len(existing[topic.name].partitions) != wanted:
+        elif existing[topic.name] != wanted:
             raise KafkaError(
-                f"topic {topic.name} has {len(existing[topic.name].partitions)} partitions, the configuration says "
-                f"{wanted}; set kafka.partitions to what is there, or start with new topics"
+                f"topic {topic.name} has {existing[topic.name]} partitions, the configuration says {wanted}; "
+                "set kafka.partitions to what is there, or start with new topics"
             )
     for name, done in admin.create_topics(missing).items() if missing else ():
         try:

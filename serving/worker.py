@@ -16,7 +16,6 @@ from runtime.kafka import (
     Deliveries,
     assign_from,
     drain,
-    end_offset,
     group_consumer,
     position_of,
     producer,
@@ -116,12 +115,12 @@ def recent_request_ids(config: KafkaConfig) -> Iterator[str]:
     """Yield the request_ids of the last final answers of every partition, oldest first per partition."""
     tail = reader(config)
     try:
-        ends = assign_from(
+        spans = assign_from(
             tail,
             [RECOMMENDATIONS.name],
-            lambda topic, partition: max(0, end_offset(tail, topic, partition) - TAIL_PER_PARTITION),
+            lambda held: held.end - TAIL_PER_PARTITION,
         )
-        for message in read_to_end(tail, ends):
+        for message in read_to_end(tail, spans):
             try:
                 answer = decode(message.value(), Recommendation)
             except MessageError as error:

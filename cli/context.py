@@ -1,0 +1,49 @@
+"""From the global options to the configuration."""
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from runtime.errors import ConfigError
+
+if TYPE_CHECKING:
+    from runtime.config import Config
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The global options as given."""
+
+    file: Path | None
+    assignments: tuple[str, ...]
+
+
+def load(context: typer.Context, base: dict[str, Any] | None = None) -> "Config":
+    """Return the configuration: defaults, file, environment, then `base`, then --set. Raises `ConfigError`."""
+    from runtime.config import load_config
+
+    settings: Settings = context.obj
+    tree: dict[str, Any] = {
+        key: dict(value) if isinstance(value, dict) else value for key, value in (base or {}).items()
+    }
+    for assignment in settings.assignments:
+        key, equals, text = assignment.partition("=")
+        if not equals:
+            raise ConfigError(f"--set {assignment!r} has no '='; write --set kafka.partitions=8")
+        *sections, name = key.split(".")
+        section = tree
+        for each in sections:
+            section = section.setdefault(each, {})
+        section[name] = _value(text)
+    return load_config(settings.file, tree)
+
+
+def _value(text: str) -> Any:
+    """Read a value as TOML; what is none is taken as a plain string, so that addresses need no quotes."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text

@@ -1,0 +1,73 @@
+"""The `headrace` command: registers one file per verb and turns errors into one readable line."""
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli import (
+    consume,
+    data,
+    dead_letters,
+    demo,
+    doctor,
+    down,
+    produce,
+    recommend,
+    run,
+    status,
+    topics,
+    train,
+    up,
+)
+from cli.context import Settings
+from runtime.errors import HeadraceError
+
+app = typer.Typer(
+    name="headrace",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Kafka in, Flink for state, the cheapest ranker that is good enough, Kafka out.",
+    epilog="Start with `headrace demo`, or `headrace up` and `headrace recommend --user U`.",
+)
+
+
+@app.callback()
+def _common(
+    context: typer.Context,
+    config: Annotated[
+        Path | None, typer.Option(help="Configuration file; see ops/headrace.toml for every key.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Override one key; repeatable.")
+    ] = None,
+) -> None:
+    context.obj = Settings(file=config, assignments=tuple(set_ or ()))
+
+
+app.command("demo")(demo.demo)
+app.command("up")(up.up)
+app.command("status")(status.status)
+app.command("down")(down.down)
+app.command("doctor")(doctor.doctor)
+app.command("topics")(topics.topics)
+app.add_typer(produce.app, name="produce")
+app.command("consume")(consume.consume)
+app.command("recommend")(recommend.recommend)
+app.command("dead-letters")(dead_letters.dead_letters)
+app.add_typer(train.app, name="train")
+app.add_typer(data.app, name="data")
+app.add_typer(run.app, name="run")
+
+
+def main() -> None:
+    """Run the command line; the entry point of the `headrace` script."""
+    try:
+        app()
+    except HeadraceError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,0 +1,135 @@
+"""`headrace produce`: sends a file of JSON lines to the topic that they belong to."""
+
+import gzip
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.context import load
+
+if TYPE_CHECKING:
+    import msgspec
+
+    from schemas.topics import Topic
+
+app = typer.Typer(no_args_is_help=True, help="Send a file of JSON lines to `clicks`, `items` or `users`.")
+
+File = Annotated[str, typer.Argument(help="JSON lines, plain or .gz; - for standard input.")]
+NoCheck = Annotated[
+    bool, typer.Option("--no-check", help="Send every line as it is and leave the judgement to the receiver.")
+]
+
+LINGER_MS = 20.0
+"""A file is not in a hurry: full batches are several times faster than prompt ones."""
+
+
+@app.command()
+def clicks(context: typer.Context, file: File, no_check: NoCheck = False) -> None:
+    """Send what people did."""
+    from schemas.topics import CLICKS
+
+    _produce(context, CLICKS, file, no_check)
+
+
+@app.command()
+def items(context: typer.Context, file: File, no_check: NoCheck = False) -> None:
+    """Send catalogue entries."""
+    from schemas.topics import ITEMS
+
+    _produce(context, ITEMS, file, no_check)
+
+
+@app.command()
+def users(context: typer.Context, file: File, no_check: NoCheck = False) -> None:
+    """Send profiles."""
+    from schemas.topics import USERS
+
+    _produce(context, USERS, file, no_check)
+
+
+def read_messages(
+    lines: Iterator[bytes], name: str, kind: "type[msgspec.Struct]", id_field: str, no_check: bool
+) -> Iterator[tuple[str | None, bytes]]:
+    """Yield the key and the value of every line that is not blank.
+
+    Raises `DataError` with the line's number for the first one that is not a valid `kind`, unless `no_check`.
+    """
+    from runtime.errors import DataError
+    from schemas.codec import decode
+    from schemas.errors import MessageError
+
+    for number, line in enumerate(lines, start=1):
+        value = line.strip()
+        if not value:
+            continue
+        if no_check:
+            yield _key_if_readable(value, id_field), value
+            continue
+        try:
+            yield getattr(decode(value, kind), id_field), value
+        except MessageError as error:
+            raise DataError(f"{name}, line {number}: {error.code}: {error}") from error
+
+
+def _key_if_readable(value: bytes, id_field: str) -> str | None:
+    import msgspec
+
+    try:
+        key = msgspec.json.decode(value, type=dict[str, object]).get(id_field)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return key if isinstance(key, str) else None
+
+
+def _produce(context: typer.Context, topic: "Topic", file: str, no_check: bool) -> None:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn
+
+    from runtime.errors import DataError
+    from runtime.kafka import Deliveries, partitions_of, producer, send
+
+    assert topic.kind is not None
+    config = load(context)
+    sink, deliveries = producer(config.kafka, linger_ms=LINGER_MS), Deliveries()
+    partitions_of(sink, topic.name)
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), MofNCompleteColumn())
+    with (
+        _opened(file) as (lines, raw, size),
+        Progress(*columns, console=Console(stderr=True), transient=True) as progress,
+    ):
+        task = progress.add_task(f"{topic.name} <- {file}, bytes", total=size)
+        wrong: DataError | None = None
+        try:
+            for count, (key, value) in enumerate(read_messages(lines, file, topic.kind, topic.key, no_check)):
+                send(sink, topic.name, value, key, on_delivery=deliveries.note)
+                if size is not None and count % 1_000 == 0:
+                    progress.update(task, completed=raw.tell())
+        except DataError as error:
+            wrong = error
+        deliveries.confirm(sink)
+    print(f"{deliveries.acknowledged:,} messages acknowledged by {topic.name}")
+    if wrong is not None:
+        raise DataError(f"{wrong}; nothing from this line on was sent") from wrong
+
+
+@contextmanager
+def _opened(file: str) -> Iterator[tuple[Iterator[bytes], IO[bytes], int | None]]:
+    """Yield the lines of `file`, the stream whose position tells the progress, and that stream's size."""
+    from runtime.errors import DataError
+
+    if file == "-":
+        yield iter(sys.stdin.buffer), sys.stdin.buffer, None
+        return
+    path = Path(file)
+    if not path.is_file():
+        raise DataError(f"no file at {file}; pass a file of JSON lines, or - for standard input")
+    try:
+        with path.open("rb") as raw, gzip.open(raw) if path.suffix == ".gz" else nullcontext(raw) as lines:
+            yield iter(lines), raw, path.stat().st_size
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(f"{file} is not a whole gzip file: {error}") from error

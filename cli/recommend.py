@@ -1,0 +1,107 @@
+"""`headrace recommend`: asks for one user, as an application would, and shows the answer."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cli.context import load
+
+if TYPE_CHECKING:
+    from runtime.config import Config
+    from schemas.recommendation import Recommendation
+    from schemas.request import Request
+
+WAIT_AFTER_DEADLINE_S = 5.0
+
+
+def recommend(
+    context: typer.Context,
+    user: Annotated[str, typer.Option(help="The user_id to recommend for.")],
+    k: Annotated[int, typer.Option(help="How many items.")] = 10,
+    explain: Annotated[bool, typer.Option("--explain", help="Show a reason for each item.")] = False,
+    model: Annotated[str | None, typer.Option(help="Force popularity, cf or deepfm.")] = None,
+    timeout_ms: Annotated[int, typer.Option(help="The request's deadline.")] = 2_000,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the answer as it came.")] = False,
+) -> None:
+    """Send one request and print its answer as a table with titles and reasons."""
+    import uuid
+
+    import msgspec
+
+    from runtime.clock import SystemClock
+    from runtime.errors import HeadraceError
+    from schemas.codec import encode
+    from schemas.request import Request
+
+    config = load(context)
+    request = Request(
+        request_id=f"cli-{uuid.uuid4()}",
+        ts=SystemClock().now_ms(),
+        user_id=user,
+        k=k,
+        timeout_ms=timeout_ms,
+        explain=explain,
+        model=model,
+    )
+    answer, elapsed_ms = _ask(config, request)
+    if answer is None:
+        raise HeadraceError(
+            f"no answer within {elapsed_ms / 1000:.0f} s; is the worker up? (headrace status, {config.state_dir}/log)"
+        )
+    if as_json:
+        print(msgspec.json.format(encode(answer), indent=2).decode())
+    else:
+        _show(config, answer, elapsed_ms, explain)
+    if answer.error is not None:
+        raise typer.Exit(1)
+
+
+def _ask(config: "Config", request: "Request") -> "tuple[Recommendation | None, float]":
+    from runtime.clock import SystemClock
+    from runtime.kafka import assign_at_end, drain, producer, reader, send
+    from schemas.codec import decode, encode
+    from schemas.recommendation import Recommendation
+    from schemas.topics import RECOMMENDATIONS, REQUESTS
+
+    clock = SystemClock()
+    replies = reader(config.kafka)
+    try:
+        assign_at_end(replies, [RECOMMENDATIONS.name])
+        started_ms = clock.monotonic_ms()
+        requests = producer(config.kafka, idempotent=False)
+        send(requests, REQUESTS.name, encode(request), request.user_id)
+        requests.flush(WAIT_AFTER_DEADLINE_S)
+        patience_ms = request.timeout_ms + WAIT_AFTER_DEADLINE_S * 1000
+        while (elapsed_ms := clock.monotonic_ms() - started_ms) < patience_ms:
+            for message in drain(replies, 100, 0.05):
+                answer = decode(message.value(), Recommendation)
+                if answer.request_id == request.request_id and answer.final:
+                    return answer, clock.monotonic_ms() - started_ms
+        return None, elapsed_ms
+    finally:
+        replies.close()
+
+
+def _show(config: "Config", answer: "Recommendation", elapsed_ms: float, explain: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from cli.titles import read_titles
+
+    console = Console()
+    console.print(f"[bold]{answer.tier}[/] tier, {answer.model} {answer.model_version} ({answer.precision})")
+    console.print(f"  because  {answer.route_reason}", highlight=False)
+    if answer.degradations:
+        console.print(f"  degraded {', '.join(answer.degradations)}", style="yellow")
+    if answer.error is not None:
+        console.print(f"  error    {answer.error.code}: {answer.error.message}", style="red")
+        return
+    titles = read_titles(config, {item.item_id for item in answer.items})
+    table = Table("#", "item", "title", "score", "propensity", *(["reason"] if explain else []))
+    for place, item in enumerate(answer.items, start=1):
+        cells = [str(place), item.item_id, titles.get(item.item_id, ""), f"{item.score:.4f}", f"{item.propensity:.3f}"]
+        table.add_row(*cells, *(["; ".join(item.reasons)] if explain else []))
+    console.print(table)
+    age = "no events" if answer.feature_age_ms is None else f"last event {answer.feature_age_ms} ms before the request"
+    stages = ", ".join(f"{stage} {ms:.1f}" for stage, ms in answer.stage_ms.items())
+    console.print(f"answered in {elapsed_ms:.1f} ms; {age}; stages in ms: {stages}", highlight=False)

@@ -1,0 +1,83 @@
+"""What all Flink programs share: the table environment of a remote cluster and the tables at its rim."""
+
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from runtime.config import Config
+from schemas.click import Click
+from schemas.ddl import columns
+from schemas.topics import CLICKS_ACCEPTED
+
+if TYPE_CHECKING:
+    from pyflink.table import TableEnvironment
+
+CLICKS_TABLE = "clicks_accepted"
+
+PRODUCER_OPTIONS = {
+    # Records are small and many: with 5 ms to fill batches of 128 KiB the user-record job doubles its rate.
+    "properties.linger.ms": "5",
+    "properties.batch.size": "131072",
+}
+
+
+def table_environment(config: Config, job_name: str) -> "TableEnvironment":
+    """Return a streaming table environment whose statements run as `job_name` on the cluster of the configuration."""
+    from pyflink.common import Configuration
+    from pyflink.table import EnvironmentSettings, TableEnvironment
+
+    rest = urlsplit(config.flink.rest_url)
+    options = {
+        "pipeline.name": job_name,
+        "execution.target": "remote",
+        "rest.address": rest.hostname or "localhost",
+        "rest.port": str(rest.port or 8081),
+        "parallelism.default": str(config.flink.parallelism),
+        "execution.checkpointing.interval": f"{config.flink.checkpoint_interval_ms} ms",
+        "execution.buffer-timeout.interval": f"{config.flink.buffer_timeout_ms} ms",
+        "table.exec.state.ttl": f"{config.flink.state_ttl_s} s",
+        # State finds its operator again only by an id that does not depend on the rest of the plan.
+        "table.exec.uid.generation": "ALWAYS",
+    }
+    settings = Configuration()
+    for key, value in options.items():
+        settings.set_string(key, value)
+    return TableEnvironment.create(
+        EnvironmentSettings.new_instance().in_streaming_mode().with_configuration(settings).build()
+    )
+
+
+def create_clicks_table(environment: "TableEnvironment", config: Config, group: str) -> None:
+    """Create the table `CLICKS_TABLE` over `clicks.accepted`, read from its beginning.
+
+    A job with a checkpoint goes on from there; one without rebuilds its state from the log.
+    """
+    wanted = columns(Click, ("user_id", "item_id", "ts", "action", "value"))
+    environment.execute_sql(f"""
+        CREATE TABLE {CLICKS_TABLE} (
+            {wanted},
+            src_partition INT METADATA FROM 'partition' VIRTUAL,
+            src_offset BIGINT METADATA FROM 'offset' VIRTUAL,
+            arrived AS PROCTIME()
+        ) WITH ({
+        options(
+            config,
+            {
+                "connector": "kafka",
+                "topic": CLICKS_ACCEPTED.name,
+                "properties.group.id": group,
+                "scan.startup.mode": "earliest-offset",
+                "format": "json",
+            },
+        )
+    })""")
+
+
+def options(config: Config, own: dict[str, str]) -> str:
+    """Return a table's WITH options: where Kafka is, the operator's client properties, and the table's own."""
+    properties = {"bootstrap.servers": config.kafka.bootstrap_servers, **config.kafka.java_client}
+    every = {f"properties.{key}": str(value) for key, value in properties.items()} | own
+    return ", ".join(f"{_quoted(key)} = {_quoted(value)}" for key, value in every.items())
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

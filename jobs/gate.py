@@ -1,0 +1,110 @@
+"""The gate: a valid click goes to `clicks.accepted`, keyed by its user; anything else becomes a dead letter.
+
+It holds the only truth about validity, so no job behind it has to defend itself.
+"""
+
+import logging
+from collections import Counter
+from typing import Any
+
+from confluent_kafka import Consumer, Message, TopicPartition
+
+from jobs.gate_progress import OUTPUTS, GateProgress, source_header
+from runtime.clock import Clock
+from runtime.config import Config
+from runtime.dead_letters import dead_letter, send_dead_letter
+from runtime.kafka import Deliveries, drain, group_consumer, partitions_of, position_of, producer, send
+from runtime.lifecycle import StopSignal, say_ready
+from schemas.click import Click
+from schemas.codec import check_not_in_future, decode, encode
+from schemas.dead_letter import DeadLetter
+from schemas.errors import MessageError
+from schemas.topics import CLICKS, CLICKS_ACCEPTED
+
+GROUP = "gate"
+MAX_BATCH = 10_000
+"""Clicks per turn at most: enough to keep the producer busy, and a few megabytes."""
+
+IDLE_WAIT_S = 0.1
+COMMIT_INTERVAL_MS = 100
+"""A commit costs the broker as much as a message; what lies between two is read back after a crash."""
+
+_LOG = logging.getLogger("headrace.gate")
+
+
+def judge(message: Message, now_ms: int, future_tolerance_ms: int) -> Click | DeadLetter:
+    """Return the click that `message` holds, or the dead letter that says why there is none."""
+    try:
+        click = decode(message.value(), Click)
+        check_not_in_future(click.ts, now_ms, future_tolerance_ms)
+    except MessageError as error:
+        return dead_letter(message, error, now_ms)
+    return click
+
+
+class _Gate(Deliveries):
+    """One turn after the other: judge a batch, write it, wait for the acknowledgements, commit."""
+
+    def __init__(self, config: Config, clock: Clock) -> None:
+        super().__init__()
+        self.outcomes: Counter[str] = Counter()
+        self._tolerance_ms = config.gate.future_tolerance_ms
+        self._clock = clock
+        self._producer = producer(config.kafka)
+        self._progress = GateProgress(config.kafka)
+        self._committed_at_ms = clock.monotonic_ms()
+
+    def note(self, error: Any, message: Message) -> None:
+        super().note(error, message)
+        if error is None:
+            self._progress.acknowledged(message)
+
+    def on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._progress.take_over(consumer, partitions)
+        say_ready()
+
+    def on_revoke(self, consumer: Consumer, _partitions: list[TopicPartition]) -> None:
+        self._progress.commit(consumer, asynchronous=False)
+
+    def turn(self, consumer: Consumer) -> None:
+        messages = drain(consumer, MAX_BATCH, IDLE_WAIT_S)
+        now_ms = self._clock.now_ms()
+        last: dict[int, int] = {}
+        for message in messages:
+            _, partition, offset = position_of(message)
+            if not self._progress.is_done(partition, offset):
+                self._write(judge(message, now_ms, self._tolerance_ms), source_header(partition, offset))
+            last[partition] = offset
+        self.confirm(self._producer)
+        for partition, offset in last.items():
+            self._progress.passed(partition, offset)
+        if self._clock.monotonic_ms() - self._committed_at_ms >= COMMIT_INTERVAL_MS:
+            self._progress.commit(consumer, asynchronous=True)
+            self._committed_at_ms = self._clock.monotonic_ms()
+
+    def _write(self, outcome: Click | DeadLetter, header: tuple[str, bytes]) -> None:
+        if isinstance(outcome, Click):
+            self.outcomes["accepted"] += 1
+            value, key = encode(outcome), outcome.user_id
+            send(self._producer, CLICKS_ACCEPTED.name, value, key, on_delivery=self.note, headers=[header])
+        else:
+            self.outcomes[outcome.code] += 1
+            send_dead_letter(self._producer, outcome, on_delivery=self.note, headers=[header])
+
+
+def run_gate(config: Config, clock: Clock, stop: StopSignal, instance: str = "gate") -> None:
+    """Judge clicks until `stop`; `instance` names this process among several gates.
+
+    Raises `KafkaError` if a topic is missing or the broker does not take what was sent.
+    """
+    gate = _Gate(config, clock)
+    consumer = group_consumer(config.kafka, GROUP, instance)
+    try:
+        for topic in (CLICKS.name, *OUTPUTS):
+            partitions_of(consumer, topic)
+        consumer.subscribe([CLICKS.name], on_assign=gate.on_assign, on_revoke=gate.on_revoke)
+        while not stop.stopping:
+            gate.turn(consumer)
+    finally:
+        consumer.close()
+        _LOG.info("outcomes: %s", dict(gate.outcomes))

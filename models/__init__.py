@@ -1,0 +1,1 @@
+"""The zoo: rankers and recallers under one contract, their training and their artifacts."""

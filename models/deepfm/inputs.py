@@ -1,0 +1,60 @@
+"""The matrix that the network reads: sparse indices and scaled dense features, one row per candidate."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from features.activity import last_items
+from features.candidate import candidate_features
+from features.tables import Tables
+from models.contract import RankRequest
+from models.deepfm.vocabulary import CATEGORY, ITEM, USER, Vocabulary
+
+LAST_ITEMS = "last_items"
+LAST_ITEMS_LENGTH = 10
+"""How many of the last items the network pools; index 0 pads, and pooling leaves it out."""
+
+_SMALLEST_SCALE = 1e-3
+"""A feature that hardly varied in training is not blown up when it does in serving."""
+
+Matrix = NDArray[np.float32]
+
+
+class Inputs:
+    """Assembles rows in one fixed column order: `sparse`, then `LAST_ITEMS`, then `dense`."""
+
+    def __init__(self, vocabulary: Vocabulary, dense: Sequence[str]) -> None:
+        self.vocabulary = vocabulary
+        self.sparse = (USER, *vocabulary.profile_features, ITEM, CATEGORY)
+        self.dense = tuple(dense)
+        self._item_at = self.sparse.index(ITEM)
+        self._dense_at = len(self.sparse) + LAST_ITEMS_LENGTH
+        self.width = self._dense_at + len(self.dense)
+
+    def rows(self, request: RankRequest, candidates: Sequence[str], tables: Tables) -> Matrix:
+        """Return float32 rows of shape (candidates, width), dense features not yet scaled."""
+        known = self.vocabulary
+        rows = np.zeros((len(candidates), self.width), np.float32)
+        user = known.indices(USER, (request.user_id,)) + known.profile_indices(request.profile)
+        rows[:, : self._item_at] = user
+        rows[:, self._item_at] = known.indices(ITEM, candidates)
+        items = [tables.items.get(item_id) for item_id in candidates]
+        categories = [known.index(CATEGORY, item.category if item is not None else None) for item in items]
+        rows[:, self._item_at + 1] = categories
+        last = known.indices(ITEM, last_items(request.record, LAST_ITEMS_LENGTH))
+        rows[:, len(self.sparse) : len(self.sparse) + len(last)] = last
+        rows[:, self._dense_at :] = candidate_features(self.dense, request.record, candidates, tables)
+        return rows
+
+    def scaling(self, rows: Matrix) -> tuple[Matrix, Matrix]:
+        """Return mean and scale of each dense feature over `rows`, both of shape (dense,)."""
+        dense = rows[..., self._dense_at :].reshape(-1, len(self.dense)).astype(np.float64)
+        scale = np.maximum(dense.std(axis=0), _SMALLEST_SCALE)
+        return dense.mean(axis=0).astype(np.float32), scale.astype(np.float32)
+
+    def scale(self, rows: Matrix, mean: Matrix, scale: Matrix) -> None:
+        """Scale the dense features of `rows` in place."""
+        dense = rows[..., self._dense_at :]
+        dense -= mean
+        dense /= scale

@@ -1,0 +1,25 @@
+"""What DeepFM re-ranks: the neighbours of the user's last items, filled up from the leaderboard."""
+
+from features.activity import last_items
+from features.tables import Tables
+from features.user_record import UserRecord
+from models.contract import Candidate
+from models.item_cf import similar_to
+from models.popularity import REASON
+
+RECALL_ITEMS = 32
+"""How many of the last items are looked up."""
+
+
+def recall(record: UserRecord | None, tables: Tables, k: int) -> list[Candidate]:
+    """Return at most `k` distinct candidates, neighbours first, then the leaderboard, each best first."""
+    last = last_items(record, RECALL_ITEMS)
+    near = tables.neighbours.nearest(last, k)
+    found = [Candidate(each.item_id, each.score, similar_to(each.source, tables)) for each in near]
+    chosen = {each.item_id for each in near}
+    for item_id, score in tables.leaderboards.top(k + len(chosen)):
+        if len(found) == k:
+            break
+        if item_id not in chosen:
+            found.append(Candidate(item_id, score, REASON))
+    return found

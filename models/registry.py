@@ -1,0 +1,40 @@
+"""Every model by its name: the one place where a new one is added."""
+
+from models import artifact
+from models.contract import History, Lineage, Ranker
+from models.item_cf import ItemCf
+from models.popularity import Popularity
+from runtime.config import Config
+from runtime.errors import ArtifactError
+from schemas.state import ModelPointer
+
+NAMES = ("popularity", "cf", "deepfm")
+"""From the cheapest to the dearest."""
+
+BUILT_IN_VERSION = "built-in"
+
+
+def ranker_class(name: str) -> type[Ranker]:
+    """Return the class of the model called `name`; raise `ArtifactError` if there is none."""
+    if name == "popularity":
+        return Popularity
+    if name == "cf":
+        return ItemCf
+    if name == "deepfm":
+        # Imports torch and deepctr-torch, which takes seconds: only for those who use it.
+        from models.deepfm.ranker import DeepFm
+
+        return DeepFm
+    raise ArtifactError(f"no model is called {name!r}; there are {', '.join(NAMES)}")
+
+
+def built_in_rankers(config: Config) -> dict[str, Ranker]:
+    """Return the rankers that need no training, since they read the live tables: popularity and item-item CF."""
+    nothing, lineage = History(clicks=()), Lineage(version=BUILT_IN_VERSION, created_ms=0)
+    cheap: tuple[type[Ranker], ...] = (Popularity, ItemCf)
+    return {each.name: each.fit(nothing, config, 0, lineage) for each in cheap}
+
+
+def load_pointer(pointer: ModelPointer) -> Ranker:
+    """Return the model that `pointer` names; raise `ArtifactError` if its artifact is not what it says."""
+    return ranker_class(pointer.model).load(artifact.follow(pointer))

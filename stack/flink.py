@@ -1,0 +1,174 @@
+"""The embedded Flink: a standalone JobManager and TaskManager from the pip package, and what a client of it needs."""
+
+import http.client
+import json
+import shutil
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from runtime.config import Config, FlinkConfig
+from runtime.errors import StackError
+from stack.jars import cached_jars
+from stack.java import java_command, java_home
+from stack.layout import Layout
+from stack.ports import free_port
+from stack.service import Probe, Service, inherited_environment
+from stack.templates import render
+
+PROBE_TIMEOUT_S = 2.0
+SLOTS = 8
+
+# How a process's memory is divided, in MB. Metaspace holds classes (each job brings its own copies), overhead the
+# threads' stacks and the virtual machine itself, direct is Flink's 64 of framework and 64 of network buffers.
+METASPACE_MB = 192
+OVERHEAD_MB = 128
+DIRECT_MB = 128
+MANAGED_MB = 32
+FRAMEWORK_HEAP_MB = 64
+
+_OPENED = (
+    "lang", "net", "io", "nio", "lang.reflect", "text", "time",
+    "util", "util.concurrent", "util.concurrent.atomic", "util.concurrent.locks",
+)  # fmt: skip
+JAVA_OPTIONS = (
+    "--add-exports=java.rmi/sun.rmi.registry=ALL-UNNAMED",
+    "--add-exports=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    *(f"--add-opens=java.base/java.{package}=ALL-UNNAMED" for package in _OPENED),
+)
+"""What Flink and the libraries it ships reach for inside Java; as in its own configuration file, less the
+compiler's packages."""
+
+
+def flink_services(config: Config, layout: Layout) -> list[Service]:
+    """Write configuration and class path, and return how JobManager and TaskManager are run."""
+    prepare_flink(config, layout)
+    for name in ("web", "tmp", "blobs"):
+        # What a killed process left there is of use to nobody.
+        shutil.rmtree(layout.root / "flink" / name, ignore_errors=True)
+        layout.folder("flink", name)
+    layout.folder("flink", "checkpoints")
+    direct = ("-XX:MaxDirectMemorySize=128m", f"-XX:MaxMetaspaceSize={METASPACE_MB}m", "-Xms64m")
+    jobmanager_heap = config.stack.jobmanager_memory_mb - METASPACE_MB - OVERHEAD_MB - DIRECT_MB
+    taskmanager_heap = FRAMEWORK_HEAP_MB + _task_heap_mb(config)
+    return [
+        _service(
+            layout,
+            "jobmanager",
+            "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint",
+            # Nothing in the JobManager is hot enough to be worth the optimising compiler's memory.
+            (f"-Xmx{jobmanager_heap}m", "-XX:TieredStopAtLevel=1", *direct),
+            lambda _started_ms: flink_overview(config.flink) is not None,
+            config.flink.rest_url,
+        ),
+        _service(
+            layout,
+            "taskmanager",
+            "org.apache.flink.runtime.taskexecutor.TaskManagerRunner",
+            (f"-Xmx{taskmanager_heap}m", *direct),
+            lambda started_ms: taskmanager_registered(config.flink, started_ms),
+            f"{SLOTS} slots",
+        ),
+    ]
+
+
+def prepare_flink(config: Config, layout: Layout) -> None:
+    """Write config.yaml and the folder of links that is the class path, for the cluster and for its clients."""
+    folder = layout.folder("flink")
+    rest = urlsplit(config.flink.rest_url)
+    render(
+        "flink.yaml",
+        _conf(layout) / "config.yaml",
+        rpc_port=free_port(),
+        rest_host=rest.hostname,
+        rest_port=rest.port or 8081,
+        folder=folder,
+        slots=SLOTS,
+        task_heap_mb=_task_heap_mb(config),
+        framework_heap_mb=FRAMEWORK_HEAP_MB,
+        managed_mb=MANAGED_MB,
+        metaspace_mb=METASPACE_MB,
+        overhead_mb=OVERHEAD_MB,
+        python=sys.executable,
+        java_options=" ".join(JAVA_OPTIONS),
+    )
+    for name in ("log4j-console.properties", "log4j-cli.properties"):
+        render("flink-log4j.properties", _conf(layout) / name)
+    links = layout.folder("flink", "lib")
+    wanted = [
+        *(_home() / "lib").glob("*.jar"),
+        *(_home() / "opt").glob("flink-python-*.jar"),
+        *cached_jars(config.cache_dir, "flink"),
+    ]
+    for stale in links.iterdir():
+        stale.unlink()
+    for jar in wanted:
+        (links / jar.name).symlink_to(jar)
+
+
+def flink_environment(layout: Layout) -> dict[str, str]:
+    """Return the environment variables that make PyFlink, imported afterwards, a client of this cluster."""
+    return {
+        "JAVA_HOME": str(java_home()),
+        "FLINK_HOME": str(_home()),
+        "FLINK_CONF_DIR": str(_conf(layout)),
+        "FLINK_LIB_DIR": str(layout.root / "flink" / "lib"),
+        "FLINK_PLUGINS_DIR": str(_home() / "plugins"),
+        "FLINK_LOG_DIR": str(layout.log),
+    }
+
+
+def flink_overview(config: FlinkConfig, path: str = "/overview") -> Any:
+    """Return the JobManager's answer to GET `path`, or None if it gives none."""
+    address = urlsplit(config.rest_url)
+    kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
+    connection = kind(address.hostname or "", address.port, timeout=PROBE_TIMEOUT_S)
+    try:
+        connection.request("GET", address.path.rstrip("/") + path)
+        response = connection.getresponse()
+        return json.load(response) if response.status == http.HTTPStatus.OK else None
+    except (OSError, http.client.HTTPException, ValueError):
+        return None
+    finally:
+        connection.close()
+
+
+def taskmanager_registered(config: FlinkConfig, since_ms: int) -> bool:
+    """Return whether a TaskManager has been heard of since `since_ms`; a dead one stays listed for a while."""
+    answer = flink_overview(config, "/taskmanagers") or {"taskmanagers": []}
+    return any(each["timeSinceLastHeartbeat"] >= since_ms for each in answer["taskmanagers"])
+
+
+def _service(
+    layout: Layout, name: str, main_class: str, options: tuple[str, ...], probe: Probe, address: str
+) -> Service:
+    logging = _conf(layout) / "log4j-console.properties"
+    settings = (f"-Dlog4j2.configurationFile={logging}", f"-Dlog.file={layout.log_of(name)}")
+    jars = sorted((layout.root / "flink" / "lib").glob("*.jar"))
+    return Service(
+        name=name,
+        argv=java_command(main_class, jars, (*options, *JAVA_OPTIONS, *settings), ("--configDir", str(_conf(layout)))),
+        env=inherited_environment() | flink_environment(layout) | {"MALLOC_ARENA_MAX": "2"},
+        probe=probe,
+        address=address,
+    )
+
+
+def _task_heap_mb(config: Config) -> int:
+    fixed = METASPACE_MB + OVERHEAD_MB + DIRECT_MB + MANAGED_MB + FRAMEWORK_HEAP_MB
+    return config.stack.taskmanager_memory_mb - fixed
+
+
+def _conf(layout: Layout) -> Path:
+    return layout.root / "flink" / "conf"
+
+
+def _home() -> Path:
+    # Found without importing the package: only the jobs need that, and it takes seconds.
+    spec = find_spec("pyflink")
+    if spec is None or spec.origin is None:
+        raise StackError("the apache-flink package is not installed; run `make setup`")
+    return Path(spec.origin).parent

@@ -1,0 +1,125 @@
+"""Starting, recording, finding and ending processes.
+
+A process is known by its pid *and* the time it was created: pids are used again, so a record that outlived its process
+must never lead to a stranger.
+"""
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from stack.layout import Layout, write_atomically
+
+CREATE_TIME_TOLERANCE_S = 2.0
+"""The kernel gives creation times relative to boot, and the boot time moves a little when the clock is corrected."""
+
+MAX_LOG_BYTES = 32 * 1024**2
+"""A log longer than this is set aside (once) when its process starts."""
+
+
+class ProcessRecord(msgspec.Struct, frozen=True):
+    """Who a process is: `create_time` in seconds since the epoch."""
+
+    pid: int
+    create_time: float
+
+
+def launch(layout: Layout, name: str, argv: Sequence[str], env: Mapping[str, str]) -> int:
+    """Start `argv` in a session of its own, output appended to its log, and record it; return its pid.
+
+    `posix_spawn` rather than `subprocess`: the process is meant to outlive the object that would stand for it.
+    """
+    log = layout.log_of(name)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    if log.exists() and log.stat().st_size > MAX_LOG_BYTES:
+        log.replace(log.with_suffix(".log.1"))
+    pid = os.posix_spawn(
+        argv[0],
+        list(argv),
+        dict(env),
+        file_actions=[
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
+            (os.POSIX_SPAWN_DUP2, 1, 2),
+        ],
+        setsid=True,
+    )
+    record = ProcessRecord(pid, psutil.Process(pid).create_time())
+    write_atomically(_record_file(layout, name), msgspec.json.encode(record))
+    return pid
+
+
+def recorded(layout: Layout, name: str) -> psutil.Process | None:
+    """Return the process that was started under `name`, or None if it is gone, whoever has its pid now."""
+    try:
+        record = msgspec.json.decode(_record_file(layout, name).read_bytes(), type=ProcessRecord)
+        process = psutil.Process(record.pid)
+        same = abs(process.create_time() - record.create_time) <= CREATE_TIME_TOLERANCE_S
+        alive = process.status() != psutil.STATUS_ZOMBIE
+    except (FileNotFoundError, msgspec.DecodeError, psutil.NoSuchProcess):
+        return None
+    return process if same and alive else None
+
+
+def every_recorded(layout: Layout) -> dict[str, psutil.Process]:
+    """Return all processes that were started and still run, by name, the youngest first."""
+    names = sorted(path.stem for path in layout.run.glob("*.pid"))
+    found = {name: process for name in names if (process := recorded(layout, name)) is not None}
+    return dict(sorted(found.items(), key=lambda item: item[1].create_time(), reverse=True))
+
+
+def forget(layout: Layout, name: str) -> None:
+    """Remove the record of a process that has ended."""
+    _record_file(layout, name).unlink(missing_ok=True)
+
+
+def end(process: psutil.Process, grace_s: float, *, with_children: bool = True) -> None:
+    """End `process` and its descendants: ask, wait `grace_s`, then kill. Harmless if it is gone already."""
+    try:
+        family = [process, *(process.children(recursive=True) if with_children else ())]
+        process.terminate()
+    except psutil.NoSuchProcess:
+        return
+    _wait_for([process], grace_s)
+    for member in family:
+        try:
+            if not _is_gone(member):
+                member.kill()
+        except psutil.NoSuchProcess:
+            continue
+    _wait_for(family, grace_s)
+
+
+def _wait_for(processes: Sequence[psutil.Process], timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline and not all(_is_gone(process) for process in processes):
+        time.sleep(0.05)
+
+
+def _is_gone(process: psutil.Process) -> bool:
+    """Whether it has ended; collects its status if it is a child of ours, and does not wait for others to do so."""
+    try:
+        process.wait(timeout=0)
+    except psutil.TimeoutExpired:
+        return bool(process.status() == psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return True
+    return True
+
+
+def tail(log: Path, lines: int = 20) -> str:
+    """Return the last lines of a log, or a word that there is none."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - 16_384))
+            return "\n".join(file.read().decode(errors="replace").splitlines()[-lines:])
+    except FileNotFoundError:
+        return "(no log)"
+
+
+def _record_file(layout: Layout, name: str) -> Path:
+    return layout.run / f"{name}.pid"
