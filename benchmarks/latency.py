@@ -40,7 +40,7 @@ ECHO_OUT = Topic("benchmark.echo.out", "user_id", "the echo", None)
 FIRST_RATE = 50
 HELD_SHARE = 0.99
 GRACE_S = 0.5
-"""A rate is held if 99 % of the answers are there half a second after the last request: a queue that is longer grows."""
+"""A rate is held if 99 % of the answers are there half a second after the last request."""
 
 REQUEST_TIMEOUT_MS = 60_000
 
@@ -58,7 +58,7 @@ def main() -> None:
     options = parse_options("latency", "Latency from request to answer, as a ratio to a Kafka echo.")
     seconds, turns = (5, 3) if options.quick else (20, 5)
     with _pipeline(options.seed) as (config, users):
-        choose = random.Random(options.seed).choice
+        choose = random.Random(options.seed).choice  # noqa: S311 - a sequence to repeat, not a secret
         create_topics(config.kafka, [ECHO_IN, ECHO_OUT])
         with _echo(config.kafka):
             held = _highest_rate(

@@ -22,7 +22,7 @@ def dead_letters(
 ) -> None:
     """List the latest dead letters, and count all of them by reason."""
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
     from rich.text import Text
 
     from runtime.dead_letters import read_dead_letter
@@ -40,12 +40,12 @@ def dead_letters(
             codes[letter.code] += 1
             latest.append(letter)
         if latest:
-            table = Table("time", "source", "code", "detail", "original")
+            table = Table(*(Column(name, no_wrap=True) for name in ("time", "source", "code")), "detail", "original")
             for letter in latest:
                 # Text, because what people send may look like rich's markup.
                 table.add_row(*(Text(cell) for cell in cells(letter)))
             console.print(table)
-            summary = Table("code", "dead letters")
+            summary = Table("code", Column("dead letters", justify="right"))
             for code, count in codes.most_common():
                 summary.add_row(code, f"{count:,}")
             console.print(summary)
@@ -59,8 +59,8 @@ def dead_letters(
 
 
 def cells(letter: "DeadLetter") -> tuple[str, str, str, str, str]:
-    """Return a dead letter as one row: time, source, code, detail, and the first bytes of the original."""
-    time = datetime.fromtimestamp(letter.ts / 1000, UTC).isoformat(sep=" ", timespec="milliseconds")
+    """Return a dead letter as one row: time (UTC), source, code, detail, and the first bytes of the original."""
+    time = datetime.fromtimestamp(letter.ts / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
     source = f"{letter.source_topic}[{letter.source_partition}]@{letter.source_offset}"
     return time, source, letter.code, letter.detail, _beginning(letter.original)
 

@@ -1,5 +1,6 @@
 """The `headrace` command: registers one file per verb and turns errors into one readable line."""
 
+import logging
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -64,6 +65,8 @@ app.add_typer(run.app, name="run")
 
 def main() -> None:
     """Run the command line; the entry point of the `headrace` script."""
+    # Without a handler of any kind Python prints warnings to stderr, and librdkafka warns of every connection attempt.
+    logging.getLogger("headrace").addHandler(logging.NullHandler())
     try:
         app()
     except HeadraceError as error:

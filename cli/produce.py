@@ -99,7 +99,7 @@ def _produce(context: typer.Context, topic: "Topic", file: str, no_check: bool) 
     partitions_of(sink, topic.name)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), MofNCompleteColumn())
     with (
-        _opened(file) as (lines, raw, size),
+        opened(file) as (lines, raw, size),
         Progress(*columns, console=Console(stderr=True), transient=True) as progress,
     ):
         task = progress.add_task(f"{topic.name} <- {file}, bytes", total=size)
@@ -118,7 +118,7 @@ def _produce(context: typer.Context, topic: "Topic", file: str, no_check: bool) 
 
 
 @contextmanager
-def _opened(file: str) -> Iterator[tuple[Iterator[bytes], IO[bytes], int | None]]:
+def opened(file: str) -> Iterator[tuple[Iterator[bytes], IO[bytes], int | None]]:
     """Yield the lines of `file`, the stream whose position tells the progress, and that stream's size."""
     from runtime.errors import DataError
 

@@ -18,7 +18,7 @@ def topics(
 ) -> None:
     """List the topics with their sizes, keys and cleanup."""
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from runtime.kafka import create_topics, existing_topics, reader
     from schemas.topics import TOPICS
@@ -27,9 +27,14 @@ def topics(
     if create:
         created = create_topics(config.kafka, TOPICS)
         print(f"created: {', '.join(created) or 'nothing was missing'}")
-    table = Table("topic", "key", "what", "cleanup", "partitions", "messages")
-    for column in ("partitions", "messages"):
-        table.columns[[each.header for each in table.columns].index(column)].justify = "right"
+    table = Table(
+        Column("topic", no_wrap=True),
+        "key",
+        "what",
+        "cleanup",
+        Column("partitions", justify="right"),
+        Column("messages", justify="right"),
+    )
     consumer = reader(config.kafka)
     try:
         existing = existing_topics(consumer)

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,6 +46,12 @@ class _View:
         return [item for item in items if item is not None]
 
     @cached_property
+    def popularity(self) -> NDArray[np.float32]:
+        """Of each candidate: its score on the leaderboard."""
+        score = self.tables.leaderboards.score
+        return np.array([score(item_id) for item_id in self.candidates], np.float32)
+
+    @cached_property
     def log_events(self) -> NDArray[np.float64]:
         """Of each candidate: the logarithm of its event count."""
         return np.log1p([self.tables.neighbours.events(item_id) for item_id in self.candidates])
@@ -69,12 +76,25 @@ def _cf_last(k: int) -> Feature:
     return lambda view: np.log(view.near[row] + _SIMILARITY_FLOOR)
 
 
+def _cf_place(k: int) -> Feature:
+    row = _CF_CUTS.index(k)
+    return lambda view: _place(view.near[row])
+
+
 def _popularity(view: _View) -> ArrayLike:
-    return [view.tables.leaderboards.score(item_id) for item_id in view.candidates]
+    return view.popularity
+
+
+def _popularity_place(view: _View) -> ArrayLike:
+    return _place(view.popularity)
 
 
 def _log_events(view: _View) -> ArrayLike:
     return view.log_events
+
+
+def _log_events_place(view: _View) -> ArrayLike:
+    return _place(view.log_events)
 
 
 def _log_events_gap(view: _View) -> ArrayLike:
@@ -111,6 +131,18 @@ def _user_log_events(view: _View) -> ArrayLike:
     return np.full(len(view.candidates), math.log1p(activity(view.record)))
 
 
+def _place(values: NDArray[Any]) -> ArrayLike:
+    """The logarithm of each candidate's place among all of them, best first; equals share their mean place.
+
+    What a place is worth is the same for every user, which the value behind it is not.
+    """
+    rising = np.sort(values)
+    better = len(values) - np.searchsorted(rising, values, side="right")
+    not_worse = len(values) - np.searchsorted(rising, values, side="left")
+    places: NDArray[np.float64] = np.log1p((better + not_worse - 1) / 2)
+    return places
+
+
 def _tags(item: Item | None) -> Sequence[str]:
     if item is None:
         return ()
@@ -119,13 +151,16 @@ def _tags(item: Item | None) -> Sequence[str]:
 
 def _year(item: Item | None) -> float:
     year = (item.attributes or {}).get("year") if item is not None else None
-    return float(year) if isinstance(year, int | float) else math.nan
+    return float(year) if isinstance(year, int | float) and 0 < year < 10_000 else math.nan
 
 
 FEATURES: Mapping[str, Feature] = {
     **{f"cf_last_{k}": _cf_last(k) for k in _CF_CUTS},
+    **{f"cf_place_{k}": _cf_place(k) for k in _CF_CUTS[1:]},
     "popularity": _popularity,
+    "popularity_place": _popularity_place,
     "log_events": _log_events,
+    "log_events_place": _log_events_place,
     "log_events_gap": _log_events_gap,
     "year": _year_feature,
     "year_gap": _year_gap,
@@ -139,7 +174,10 @@ FEATURES: Mapping[str, Feature] = {
 def candidate_features(
     names: Sequence[str], record: UserRecord | None, candidates: Sequence[str], tables: Tables
 ) -> NDArray[np.float32]:
-    """Return float32 features of shape (candidates, names), all finite; `KeyError` for a name not in `FEATURES`."""
+    """Return float32 features of shape (candidates, names), all finite; `KeyError` for a name not in `FEATURES`.
+
+    Places are among `candidates`, whose order does not matter.
+    """
     view = _View(record, candidates, tables)
     columns = np.empty((len(names), len(candidates)), np.float32)
     for row, name in enumerate(names):

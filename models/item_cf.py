@@ -71,7 +71,8 @@ class ItemCf:
 
     def _score(self, request: RankRequest, candidates: Sequence[str], tables: Tables) -> Scores:
         last = self._last(request)
-        return tables.neighbours.scores(last, candidates, (len(last),), fallback=self._fitted)[0]
+        scores: Scores = tables.neighbours.scores(last, candidates, (len(last),), fallback=self._fitted)[0]
+        return scores
 
     def recall(self, request: RankRequest, tables: Tables, k: int) -> list[Candidate]:
         """Propose the nearest items, each with the last item that it is near to as the reason."""

@@ -1,6 +1,7 @@
 """Kafka clients with this project's settings: murmur2, idempotent, quiet, committed by hand."""
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,6 +13,7 @@ from confluent_kafka import (
     Producer,
     TopicPartition,
 )
+from confluent_kafka import KafkaError as Code  # its codes; the name is taken by our own error
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from runtime.config import KafkaConfig
@@ -28,6 +30,11 @@ MAX_MESSAGE_BYTES = 4 * 1024**2
 
 SESSION_TIMEOUT_MS = 10_000
 """After this long without a heartbeat a worker's partitions go to another."""
+
+_NOT_YET_LED = {Code.NOT_LEADER_FOR_PARTITION, Code.LEADER_NOT_AVAILABLE, Code.UNKNOWN_TOPIC_OR_PART}
+"""What a broker says of a partition for a moment after it was created."""
+
+_LEADER_WAIT_S = 0.05
 
 
 def client_settings(config: KafkaConfig, **settings: Any) -> dict[str, Any]:
@@ -144,14 +151,19 @@ def assign_from(consumer: Consumer, topics: Iterable[str], start: Callable[[Span
 
 def watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
     """Return the first offset that is still there, and the one that the next message will get."""
-    try:
-        offsets = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=REQUEST_TIMEOUT_S)
-    except KafkaException as error:
-        raise KafkaError(f"no offsets for {topic}[{partition}]: {error}; is Kafka up?") from error
-    if offsets is None:
-        raise KafkaError(f"no offsets for {topic}[{partition}] within {REQUEST_TIMEOUT_S:.0f} s; is Kafka up?")
-    low, high = offsets
-    return low, high
+    deadline = time.monotonic() + REQUEST_TIMEOUT_S
+    while True:
+        try:
+            offsets = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=REQUEST_TIMEOUT_S)
+        except KafkaException as error:
+            if error.args[0].code() not in _NOT_YET_LED or time.monotonic() > deadline:
+                raise KafkaError(f"no offsets for {topic}[{partition}]: {error}; is Kafka up?") from error
+            time.sleep(_LEADER_WAIT_S)
+        else:
+            if offsets is None:
+                raise KafkaError(f"no offsets for {topic}[{partition}] within {REQUEST_TIMEOUT_S:.0f} s; is Kafka up?")
+            low, high = offsets
+            return low, high
 
 
 def drain(consumer: Consumer, max_messages: int, wait_s: float) -> list[Message]:

@@ -10,6 +10,7 @@ _SCALARS: dict[type[inspect.Type], str] = {
     inspect.IntType: "BIGINT",
     inspect.FloatType: "DOUBLE",
     inspect.BoolType: "BOOLEAN",
+    inspect.LiteralType: "STRING",
 }
 
 
@@ -42,8 +43,6 @@ def _column(described: inspect.Type) -> str:
             return _column(described.type)
         case inspect.IntType(le=int(most)) if most < 2**31:
             return "INT"
-        case inspect.LiteralType() if all(isinstance(value, str) for value in described.values):
-            return "STRING"
         case inspect.UnionType():
             present = {_column(each) for each in described.types if not isinstance(each, inspect.NoneType)}
             # What can be one of several scalars can at least be written as text.

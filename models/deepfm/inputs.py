@@ -1,6 +1,7 @@
 """The matrix that the network reads: sparse indices and scaled dense features, one row per candidate."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,16 +10,29 @@ from features.activity import last_items
 from features.candidate import candidate_features
 from features.tables import Tables
 from models.contract import RankRequest
-from models.deepfm.vocabulary import CATEGORY, ITEM, USER, Vocabulary
+from models.deepfm.vocabulary import CATEGORY, ITEM, OUT_OF_VOCABULARY, USER, Vocabulary
 
 LAST_ITEMS = "last_items"
 LAST_ITEMS_LENGTH = 10
 """How many of the last items the network pools; index 0 pads, and pooling leaves it out."""
 
-_SMALLEST_SCALE = 1e-3
+_SMALLEST_SPREAD = 1e-3
 """A feature that hardly varied in training is not blown up when it does in serving."""
 
+_LARGEST_SCALED = 10.0
+"""Ten spreads from the mean say "extreme"; more would only unsettle the network."""
+
+_FORGET_USER, _FORGET_PROFILE, _FORGET_ITEM = 0.5, 0.1, 0.1
+"""How often training hides an id. Half of the users of a live stream are new, few items and profiles are."""
+
 Matrix = NDArray[np.float32]
+
+
+class Scaling(NamedTuple):
+    """Mean and spread of the dense features, both float32 of shape (dense,)."""
+
+    mean: Matrix
+    spread: Matrix
 
 
 class Inputs:
@@ -47,14 +61,28 @@ class Inputs:
         rows[:, self._dense_at :] = candidate_features(self.dense, request.record, candidates, tables)
         return rows
 
-    def scaling(self, rows: Matrix) -> tuple[Matrix, Matrix]:
-        """Return mean and scale of each dense feature over `rows`, both of shape (dense,)."""
+    def scaling(self, rows: Matrix) -> Scaling:
+        """Return the mean and the spread of each dense feature over `rows`, whose last axis has `width` columns."""
         dense = rows[..., self._dense_at :].reshape(-1, len(self.dense)).astype(np.float64)
-        scale = np.maximum(dense.std(axis=0), _SMALLEST_SCALE)
-        return dense.mean(axis=0).astype(np.float32), scale.astype(np.float32)
+        spread = np.maximum(dense.std(axis=0), _SMALLEST_SPREAD)
+        return Scaling(dense.mean(axis=0).astype(np.float32), spread.astype(np.float32))
 
-    def scale(self, rows: Matrix, mean: Matrix, scale: Matrix) -> None:
+    def scale(self, rows: Matrix, scaling: Scaling) -> None:
         """Scale the dense features of `rows` in place."""
         dense = rows[..., self._dense_at :]
-        dense -= mean
-        dense /= scale
+        dense -= scaling.mean
+        dense /= scaling.spread
+        np.clip(dense, -_LARGEST_SCALED, _LARGEST_SCALED, out=dense)
+
+    def forget(self, rows: Matrix, rng: np.random.Generator) -> None:
+        """Replace ids in `rows` (groups, candidates, width) by the out-of-vocabulary row, so that it is trained too.
+
+        A whole group forgets its user and profile together; items and categories are forgotten one by one.
+        """
+        groups, candidates, _ = rows.shape
+        for column, name in enumerate(self.sparse):
+            if name in (ITEM, CATEGORY):
+                rows[:, :, column][rng.random((groups, candidates)) < _FORGET_ITEM] = OUT_OF_VOCABULARY
+            else:
+                share = _FORGET_USER if name == USER else _FORGET_PROFILE
+                rows[rng.random(groups) < share, :, column] = OUT_OF_VOCABULARY

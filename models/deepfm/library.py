@@ -1,22 +1,27 @@
-"""The one place that imports deepctr-torch."""
+"""The one place that imports deepctr-torch, which by itself reaches for the network and prints."""
 
 import sys
 from types import ModuleType
 
 
-def quiet_deepctr() -> ModuleType:
-    """Return the package deepctr_torch, imported without its version check.
+def quiet_deepctr() -> None:
+    """Import deepctr_torch without its version check and its prints; hold torch to one thread.
 
-    Its `__init__` starts a thread that asks a package registry for news. The check is the only thing in
-    `deepctr_torch.utils`, so a module that does nothing stands in for it. Torch is held to one thread: the process
-    is one of several, and their pools would fight for the same cores.
+    Its `__init__` starts a thread that asks a package registry for news; that check is all there is in
+    `deepctr_torch.utils`, so a module that does nothing stands in for it. Its `fit` prints what it is about to do; a
+    name in its module takes precedence over the builtin, where redirecting stdout would catch other threads' output.
+    One thread, because the process is one of several on its machine and their pools would fight for the cores.
     """
     if "deepctr_torch" not in sys.modules:
         stand_in = ModuleType("deepctr_torch.utils")
-        stand_in.check_version = lambda _version: None  # type: ignore[attr-defined]
+        stand_in.check_version = _nothing  # type: ignore[attr-defined]
         sys.modules["deepctr_torch.utils"] = stand_in
-    import deepctr_torch
     import torch
+    from deepctr_torch.models import basemodel
 
+    basemodel.print = _nothing
     torch.set_num_threads(1)
-    return deepctr_torch
+
+
+def _nothing(*_arguments: object) -> None:
+    pass

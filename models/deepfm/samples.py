@@ -1,6 +1,6 @@
 """Training samples: the history replayed in log order, with what recall would have proposed at each moment."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from features.activity import POSITIVE_ACTIONS
@@ -13,17 +13,21 @@ from models.popularity import DecayedPopularity
 from runtime.config import Config
 from schemas.click import Click
 
-REFRESH_EVERY_EVENTS = 1_000
-"""How stale the replayed tables get: serving's are about a second old, which is as many events on a busy stream."""
+REFRESHES = 40
+"""How often the replayed tables are brought up to date. On ML-100k that is every 1,000 events: serving's tables are
+about a second old, which is as much on a busy stream."""
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """Just before a click: who asked, what recall proposed (unseen only), and which of it the user came to."""
+    """Just before the click at `index`: who asked, and what recall proposed of what that user had not seen.
 
+    The first of `candidates` is the one that the user then came to.
+    """
+
+    index: int
     request: RankRequest
     candidates: tuple[str, ...]
-    chosen: int
 
 
 class Replay:
@@ -42,29 +46,31 @@ class Replay:
     def moments(self, start: int, every: int, progress: Progress) -> Iterator[Moment]:
         """Yield the moments before every `every`-th click from index `start` on whose item recall proposed."""
         clicks = self._history.clicks
+        refresh_every = max(1, (len(clicks) - start) // REFRESHES)
         for index, click in enumerate(clicks):
-            if index >= start and (index - start) % REFRESH_EVERY_EVENTS == 0:
+            if index >= start and (index - start) % refresh_every == 0:
                 self._refresh()
                 progress(index, len(clicks), "replaying")
             if index >= start and (index - start) % every == 0:
-                moment = self._moment(click)
+                moment = self._moment(click, index)
                 if moment is not None:
                     yield moment
             self._observe(click, index)
         progress(len(clicks), len(clicks), "replaying")
 
-    def _moment(self, click: Click) -> Moment | None:
+    def _moment(self, click: Click, index: int) -> Moment | None:
         seen = self._seen.get(click.user_id, set())
         if click.action not in POSITIVE_ACTIONS or click.item_id in seen:
             return None
         record = self._records.get(click.user_id)
         wanted = self._config.worker.max_candidates
         proposed = recall(record, self.tables, wanted + len(seen))
-        candidates = tuple(each.item_id for each in proposed if each.item_id not in seen)[:wanted]
-        if click.item_id not in candidates:
+        unseen = [each.item_id for each in proposed if each.item_id not in seen][:wanted]
+        if click.item_id not in unseen or len(unseen) < 2:
             return None
+        unseen.remove(click.item_id)
         request = RankRequest(click.user_id, record, self._history.users.get(click.user_id), click.ts)
-        return Moment(request, candidates, candidates.index(click.item_id))
+        return Moment(index, request, (click.item_id, *unseen))
 
     def _observe(self, click: Click, index: int) -> None:
         builder = self._builders.get(click.user_id)

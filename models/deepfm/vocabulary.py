@@ -23,6 +23,9 @@ _MAX_VALUES = 1_000
 _BUCKETS = 10
 """Numeric attributes are cut at deciles: few enough that each is trained, many enough for an age curve."""
 
+_LARGEST_NUMBER = 1e18
+"""Beyond it an attribute is a mistake; so is NaN, which is below nothing."""
+
 _EXACT_IN_FLOAT32 = 2**24
 """deepctr-torch takes indices in a float32 matrix; above this two of them would be the same number."""
 
@@ -71,9 +74,8 @@ class Vocabulary(msgspec.Struct, frozen=True, dict=True):
         cuts = self.cuts.get(name)
         if cuts is None:
             return self.index(name, value if isinstance(value, str) else None)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            return OUT_OF_VOCABULARY
-        return bisect_right(cuts, value) + 1
+        number = _number(value)
+        return OUT_OF_VOCABULARY if number is None else bisect_right(cuts, number) + 1
 
 
 def build_vocabulary(history: History) -> Vocabulary:
@@ -86,7 +88,7 @@ def build_vocabulary(history: History) -> Vocabulary:
     }
     cuts: dict[str, tuple[float, ...]] = {}
     for name, found in sorted(_attributes(history.users).items()):
-        numbers = [each for each in found if isinstance(each, int | float) and not isinstance(each, bool)]
+        numbers = [number for number in map(_number, found) if number is not None]
         texts = _in_order(each for each in found if isinstance(each, str))
         if len(numbers) > len(found) / 2:
             edges = np.quantile(np.array(numbers, np.float64), np.linspace(0, 1, _BUCKETS + 1)[1:-1])
@@ -94,6 +96,12 @@ def build_vocabulary(history: History) -> Vocabulary:
         elif 0 < len(texts) <= _MAX_VALUES:
             values[PROFILE_PREFIX + name] = texts
     return Vocabulary({name: each[: _EXACT_IN_FLOAT32 - 1] for name, each in values.items()}, cuts)
+
+
+def _number(value: Scalar) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < _LARGEST_NUMBER:
+        return None
+    return float(value)
 
 
 def _in_order(values: Iterable[str]) -> tuple[str, ...]:

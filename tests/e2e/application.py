@@ -1,14 +1,25 @@
 """What an application does with the pipeline: produce, ask, and read what is on a topic."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from confluent_kafka import Message
 
 from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
-from runtime.kafka import Deliveries, assign_at_end, assign_from_beginning, drain, producer, read_to_end, reader, send
+from runtime.kafka import (
+    Deliveries,
+    assign_at_end,
+    assign_from_beginning,
+    drain,
+    position_of,
+    producer,
+    read_to_end,
+    reader,
+    send,
+)
 from schemas.click import Action, Click
 from schemas.codec import decode, encode
 from schemas.recommendation import Recommendation
@@ -16,6 +27,9 @@ from schemas.request import Request
 from schemas.topics import CLICKS, RECOMMENDATIONS, REQUESTS
 
 ANSWER_WITHIN_MS = 60_000
+
+Position = tuple[int, int]
+"""Partition and offset."""
 
 
 class Application:
@@ -35,12 +49,20 @@ class Application:
     def new(name: str) -> str:
         return f"{name}-{uuid.uuid4().hex[:8]}"
 
-    def produce(self, topic: str, messages: list[tuple[bytes | str | None, bytes | None]]) -> None:
-        """Send (key, value) pairs and return when the broker has them."""
+    def produce(self, topic: str, messages: Sequence[tuple[bytes | str | None, bytes | None]]) -> list[Position]:
+        """Send (key, value) pairs and return where the broker put them, in the same order."""
         deliveries = Deliveries()
-        for key, value in messages:
-            send(self._producer, topic, value, key, on_delivery=deliveries.note)
+        positions: dict[int, Position] = {}
+
+        def note(place: int, error: Any, message: Message) -> None:
+            deliveries.note(error, message)
+            _, *position = position_of(message)
+            positions[place] = (position[0], position[1])
+
+        for place, (key, value) in enumerate(messages):
+            send(self._producer, topic, value, key, on_delivery=partial(note, place))
         deliveries.confirm(self._producer)
+        return [positions[place] for place in range(len(messages))]
 
     def click(self, user_id: str, *item_ids: str, action: Action = "click") -> None:
         """Let this user come to these items, in this order."""

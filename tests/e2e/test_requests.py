@@ -71,7 +71,7 @@ def test_unknown_users_and_unknown_candidates_are_answered(application: Applicat
         (b"", "missing_value"),
         (None, "missing_value"),
         (b'{"k": 10}', "missing_field"),
-        (b'{"request_id": ""}', "missing_field"),
+        (b'{"request_id": ""}', "invalid_id"),
         (b"\xff" * 1_000_000, "too_large"),
     ],
 )

@@ -1,0 +1,121 @@
+"""DeepFM as a ranker: binds the network to the live tables and to its artifact."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from features.candidate import FEATURES
+from features.tables import Tables
+from models import artifact
+from models.contract import (
+    Candidate,
+    History,
+    Lineage,
+    Progress,
+    RankRequest,
+    Scores,
+    no_progress,
+)
+from models.deepfm.inputs import LAST_ITEMS, Inputs, Scaling
+from models.deepfm.network import Shape, build_network, get_weights, score_rows, set_weights
+from models.deepfm.recall import recall
+from models.deepfm.training import train_deepfm
+from models.deepfm.vocabulary import Vocabulary
+from runtime.config import Config
+
+_VOCABULARY, _SHAPE = "vocabulary.json", "shape.json"
+_NETWORK = "network."
+_MEAN, _SPREAD = "dense.mean", "dense.spread"
+_INDEX, _DENSE = "int32", "float32"
+
+
+class DeepFm:
+    """Re-ranks the neighbours of a user's last items."""
+
+    name: ClassVar[str] = "deepfm"
+    precision = "fp32"
+
+    def __init__(
+        self, manifest: artifact.Manifest, inputs: Inputs, scaling: Scaling, shape: Shape, network: Any
+    ) -> None:
+        self.manifest = manifest
+        self.version = manifest.version
+        self._inputs = inputs
+        self._scaling = scaling
+        self._shape = shape
+        self._network = network
+
+    @classmethod
+    def fit(
+        cls, history: History, config: Config, seed: int, lineage: Lineage, progress: Progress = no_progress
+    ) -> Self:
+        """Replay `history` and learn which of what recall proposed users came to next."""
+        trained = train_deepfm(history, config, seed, progress)
+        manifest = lineage.describe(
+            cls.name,
+            history,
+            seed,
+            features=_features(trained.inputs),
+            metrics=trained.metrics,
+            curve=trained.curve,
+        )
+        return cls(manifest, trained.inputs, trained.scaling, trained.shape, trained.network)
+
+    def rank(
+        self, requests: Sequence[RankRequest], candidates: Sequence[Sequence[str]], tables: Tables
+    ) -> list[Scores]:
+        """Score the candidates of all requests in one forward pass."""
+        each = [self._inputs.rows(request, items, tables) for request, items in zip(requests, candidates, strict=True)]
+        rows = np.concatenate([np.empty((0, self._inputs.width), np.float32), *each])
+        if not len(rows):
+            return [np.empty(0, np.float32) for _ in requests]
+        self._inputs.scale(rows, self._scaling)
+        ends = np.cumsum([len(items) for items in candidates])
+        return np.split(score_rows(self._network, rows), ends[:-1])
+
+    def recall(self, request: RankRequest, tables: Tables, k: int) -> list[Candidate]:
+        """Propose the neighbours of the user's last items, then the leaderboard."""
+        return recall(request.record, tables, k)
+
+    def save(self, folder: Path) -> None:
+        """Write the network, its vocabulary and its scaling."""
+        tensors = {_NETWORK + name: array for name, array in get_weights(self._network).items()}
+        tensors |= {_MEAN: self._scaling.mean, _SPREAD: self._scaling.spread}
+        documents = {_VOCABULARY: self._inputs.vocabulary, _SHAPE: self._shape}
+        artifact.write(folder, self.manifest, tensors=tensors, documents=documents)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Read what `save` wrote; raise `ArtifactError` for anything else, also for features of other names."""
+        found = artifact.read(folder, cls.name)
+        features = found.manifest.features
+        dense = [name for name, dtype in features.items() if dtype == _DENSE]
+        inputs = Inputs(found.document(_VOCABULARY, Vocabulary), dense)
+        if not set(dense) <= set(FEATURES) or features != _features(inputs):
+            expected = [*_features(Inputs(inputs.vocabulary, tuple(FEATURES)))]
+            raise found.unusable(
+                artifact.MANIFEST, f"its features are {', '.join(features)}; this program has {', '.join(expected)}"
+            )
+        tensors = found.tensors()
+        scaling = Scaling(*(_vector(found, tensors, name, len(dense)) for name in (_MEAN, _SPREAD)))
+        shape = found.document(_SHAPE, Shape)
+        network = build_network(inputs, shape, seed=found.manifest.seed)
+        weights = {name.removeprefix(_NETWORK): array for name, array in tensors.items() if name.startswith(_NETWORK)}
+        try:
+            set_weights(network, weights)
+        except ValueError as error:
+            raise found.unusable(artifact.TENSORS, str(error)) from error
+        return cls(found.manifest, inputs, scaling, shape, network)
+
+
+def _features(inputs: Inputs) -> dict[str, str]:
+    return dict.fromkeys((*inputs.sparse, LAST_ITEMS), _INDEX) | dict.fromkeys(inputs.dense, _DENSE)
+
+
+def _vector(found: artifact.Artifact, tensors: dict[str, Any], name: str, length: int) -> Any:
+    vector = tensors.get(name)
+    if vector is None or vector.shape != (length,):
+        raise found.unusable(artifact.TENSORS, f"it holds no array {name} of {length} numbers")
+    return vector

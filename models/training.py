@@ -1,0 +1,47 @@
+"""From a history to an artifact on disk: what the command line, the demo and a scheduled trainer share."""
+
+import hashlib
+from datetime import UTC, datetime
+from pathlib import Path
+
+from models import artifact
+from models.contract import History, Lineage, Progress, no_progress
+from models.registry import ranker_class
+from runtime.clock import Clock, SystemClock
+from runtime.config import Config
+from schemas.state import ModelPointer
+
+_SYSTEM_CLOCK = SystemClock()
+
+
+def train(
+    name: str,
+    history: History,
+    config: Config,
+    seed: int,
+    progress: Progress = no_progress,
+    clock: Clock = _SYSTEM_CLOCK,
+) -> ModelPointer:
+    """Fit the model `name` on `history`, save it under the state folder and return the pointer to publish.
+
+    Raises `DataError` for a history that the model cannot learn from and `ArtifactError` for an unknown name.
+    """
+    kind = ranker_class(name)
+    folder = config.state_dir / "models" / name
+    created_ms = clock.now_ms()
+    lineage = Lineage(_version(created_ms, history, seed), created_ms, _latest_version(folder))
+    kind.fit(history, config, seed, lineage, progress).save(folder / lineage.version)
+    return artifact.point_to(folder / lineage.version, clock.now_ms())
+
+
+def _version(created_ms: int, history: History, seed: int) -> str:
+    """Return a name that sorts by time and tells apart what was fitted on other events or with another seed."""
+    digest = hashlib.sha256(str(seed).encode())
+    for click in history.clicks:
+        digest.update(b"\n" + click.event_id.encode())
+    created = datetime.fromtimestamp(created_ms / 1000, UTC)
+    return f"{created:%Y%m%dT%H%M%S}{created_ms % 1000:03d}Z-{digest.hexdigest()[:8]}"
+
+
+def _latest_version(folder: Path) -> str | None:
+    return max((each.parent.name for each in folder.glob(f"[!.]*/{artifact.MANIFEST}")), default=None)

@@ -1,0 +1,257 @@
+"""The gate, the materializer and the learner on a real broker, each in a thread of this process."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Thread
+
+import pytest
+from confluent_kafka import Message
+
+from features.memory_store import MemoryStore
+from features.redis_store import RedisStore
+from features.store import Family, FeatureStore
+from features.user_record import RecordBuilder, pack_record
+from jobs.gate import run_gate
+from jobs.gate_progress import GateProgress
+from jobs.materializer import run_materializer
+from jobs.neighbours import run_neighbours
+from runtime.clock import SystemClock
+from runtime.config import Config, RedisConfig
+from runtime.dead_letters import read_dead_letter
+from runtime.kafka import (
+    Deliveries,
+    assign_at_end,
+    drain,
+    position_of,
+    producer,
+    reader,
+    send,
+)
+from runtime.lifecycle import StopSignal
+from schemas.click import Click
+from schemas.codec import decode, encode
+from schemas.item import Item
+from schemas.state import Neighbours
+from schemas.topics import CLICKS, CLICKS_ACCEPTED, DEAD_LETTERS, FEATURES_USER, ITEMS, NEIGHBOURS, USERS
+from schemas.user import User
+from tests.builders import NOW_MS, click_of
+from tests.contract.redis_server import RedisServer
+from tests.corpus import ACCEPTED_CLICKS, BAD_CLICKS, REJECTED_CLICKS
+
+pytestmark = pytest.mark.stack
+
+Eventually = Callable[..., None]
+CLOCK = SystemClock()
+
+
+class Tail:
+    """What comes to some topics from now on."""
+
+    def __init__(self, config: Config, *topics: str) -> None:
+        self._consumer = reader(config.kafka)
+        assign_at_end(self._consumer, topics)
+        self.messages: dict[str, list[Message]] = defaultdict(list)
+
+    def read(self) -> "Tail":
+        for message in drain(self._consumer, 10_000, 0.05):
+            self.messages[position_of(message)[0]].append(message)
+        return self
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+@contextmanager
+def running(process: Callable[[StopSignal], None]) -> Iterator[None]:
+    """Run a process's loop in a thread until the end of the block; its failure is the test's."""
+    stop, failures = StopSignal(), list[BaseException]()
+
+    def run() -> None:
+        try:
+            process(stop)
+        except BaseException as error:
+            failures.append(error)
+
+    thread = Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.stop()
+        thread.join()
+    if failures:
+        raise failures[0]
+
+
+def publish(config: Config, topic: str, *messages: tuple[bytes | str | None, bytes | None]) -> None:
+    sink, deliveries = producer(config.kafka), Deliveries()
+    for key, value in messages:
+        send(sink, topic, value, key, on_delivery=deliveries.note)
+    deliveries.confirm(sink)
+
+
+@pytest.fixture
+def tail(kafka: Config) -> Iterator[Tail]:
+    tail = Tail(kafka, CLICKS.name, CLICKS_ACCEPTED.name, DEAD_LETTERS.name, NEIGHBOURS.name)
+    yield tail
+    tail.close()
+
+
+def gate(config: Config) -> Callable[[StopSignal], None]:
+    return lambda stop: run_gate(config, CLOCK, stop)
+
+
+def test_the_gate_parts_the_good_from_the_bad_and_loses_neither(
+    kafka: Config, tail: Tail, eventually: Eventually
+) -> None:
+    now_ms = CLOCK.now_ms()
+    publish(kafka, CLICKS.name, *((case.key, case.make(now_ms)) for case in BAD_CLICKS))
+    with running(gate(kafka)):
+        eventually(
+            lambda: (
+                len(tail.read().messages[CLICKS_ACCEPTED.name]) >= len(ACCEPTED_CLICKS)
+                and len(tail.messages[DEAD_LETTERS.name]) >= len(REJECTED_CLICKS)
+            ),
+            "every click has its outcome",
+        )
+    accepted = tail.read().messages[CLICKS_ACCEPTED.name]
+    assert sorted(message.key() or b"" for message in accepted) == sorted(
+        case.user_id.encode() for case in ACCEPTED_CLICKS
+    )
+    assert all((message.key() or b"").decode() == decode(message.value(), Click).user_id for message in accepted)
+    sent = {position_of(message): message for message in tail.messages[CLICKS.name]}
+    letters = [read_dead_letter(message) for message in tail.messages[DEAD_LETTERS.name]]
+    assert sorted(letter.code for letter in letters) == sorted(case.code or "" for case in REJECTED_CLICKS)
+    for letter in letters:
+        # Each names one message, whose bytes it holds.
+        source = sent.pop((letter.source_topic, letter.source_partition, letter.source_offset))
+        assert (letter.key, letter.original) == (source.key(), source.value())
+
+
+def test_the_gate_keeps_the_order_of_a_user_and_sends_them_to_one_partition(
+    kafka: Config, tail: Tail, eventually: Eventually
+) -> None:
+    clicks = [click_of(f"order-{n % 7}", f"i{n}", NOW_MS + n) for n in range(2_000)]
+    publish(kafka, CLICKS.name, *((click.user_id, encode(click)) for click in clicks))
+    with running(gate(kafka)):
+        eventually(lambda: len(tail.read().messages[CLICKS_ACCEPTED.name]) >= len(clicks), "all are accepted")
+    by_user: dict[str, list[str]] = defaultdict(list)
+    partitions: dict[str, set[int]] = defaultdict(set)
+    for message in tail.messages[CLICKS_ACCEPTED.name]:
+        click = decode(message.value(), Click)
+        by_user[click.user_id].append(click.item_id)
+        partitions[click.user_id].add(position_of(message)[1])
+    assert by_user == {f"order-{u}": [f"i{n}" for n in range(u, 2_000, 7)] for u in range(7)}
+    # The partition that a Java producer gives this key, and so Flink to the user's record.
+    assert partitions == {
+        click.user_id: {position_of(message)[1]}
+        for message in tail.messages[CLICKS.name]
+        for click in [decode(message.value(), Click)]
+    }
+
+
+def test_a_gate_that_died_before_its_commit_writes_nothing_twice(
+    kafka: Config, tail: Tail, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = [click_of(f"again-{n % 5}", f"i{n}", NOW_MS + n) for n in range(300)]
+    publish(kafka, CLICKS.name, *((click.user_id, encode(click)) for click in first), ("again-0", b"not JSON"))
+    with monkeypatch.context() as without_commit, running(gate(kafka)):
+        without_commit.setattr(GateProgress, "commit", lambda *_args, **_rest: None)
+        eventually(
+            lambda: (
+                len(tail.read().messages[CLICKS_ACCEPTED.name]) >= len(first)
+                and len(tail.messages[DEAD_LETTERS.name]) >= 1
+            ),
+            "the first gate has written everything",
+        )
+    second = [click_of(f"again-{n}", "last") for n in range(5)]
+    publish(kafka, CLICKS.name, *((click.user_id, encode(click)) for click in second))
+    with running(gate(kafka)):
+        eventually(
+            lambda: len(tail.read().messages[CLICKS_ACCEPTED.name]) >= len(first) + len(second),
+            "the second gate has written the rest",
+        )
+    tail.read()
+    events = [decode(message.value(), Click).event_id for message in tail.messages[CLICKS_ACCEPTED.name]]
+    assert sorted(events) == sorted(click.event_id for click in first + second)
+    assert len(tail.messages[DEAD_LETTERS.name]) == 1
+
+
+def materializer(config: Config, store: FeatureStore) -> Callable[[StopSignal], None]:
+    return lambda stop: run_materializer(config, store, CLOCK, stop)
+
+
+def test_the_materializer_holds_what_the_topics_say(kafka: Config, tail: Tail, eventually: Eventually) -> None:
+    store = MemoryStore(3_600, CLOCK)
+    builder = RecordBuilder(4)
+    old, new = (pack_record(builder.add(click_of("mat-u", item), (0, offset))) for offset, item in enumerate("ab"))
+    item, profile = encode(Item(item_id="mat-i", ts=NOW_MS)), encode(User(user_id="mat-u", ts=NOW_MS))
+    with running(materializer(kafka, store)):
+        # A job that starts again from a checkpoint repeats records that are older than what is there.
+        publish(kafka, FEATURES_USER.name, ("mat-u", new), ("mat-u", old), ("mat-bad", b"not a record"))
+        publish(kafka, ITEMS.name, ("mat-gone", item.replace(b"mat-i", b"mat-gone")), ("mat-gone", None))
+        publish(kafka, ITEMS.name, ("mat-bad", b'{"item_id": 17}'), ("mat-i", item))
+        publish(kafka, USERS.name, ("mat-u", profile))
+        keys = [Family.USER.key("mat-u"), Family.ITEM.key("mat-i"), Family.PROFILE.key("mat-u")]
+        values = [new, item, profile]
+        eventually(
+            lambda: (
+                [held and held.value for held in store.get_many(keys)] == values
+                and len(tail.read().messages[DEAD_LETTERS.name]) >= 2
+            ),
+            "the store holds the last values",
+        )
+        assert store.get_many([Family.ITEM.key("mat-gone"), Family.ITEM.key("mat-bad")]) == [None, None]
+    letters = [read_dead_letter(message) for message in tail.read().messages[DEAD_LETTERS.name]]
+    assert sorted((letter.source_topic, letter.code, letter.original) for letter in letters) == [
+        ("features.user", "unreadable_record", b"not a record"),
+        ("items", "wrong_type", b'{"item_id": 17}'),
+    ]
+
+
+def test_the_materializer_waits_for_a_store_that_is_away_and_misses_nothing(
+    kafka: Config, eventually: Eventually, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    store = RedisStore(RedisConfig(url=server.url, timeout_ms=5_000, ttl_s=3_600))
+    items = [(f"away-{n}", encode(Item(item_id=f"away-{n}", ts=NOW_MS))) for n in range(50)]
+    keys = [Family.ITEM.key(item_id) for item_id, _ in items]
+    try:
+        publish(kafka, ITEMS.name, *items[:25])
+        with running(materializer(kafka, store)):
+            publish(kafka, ITEMS.name, *items[25:])
+            server.start()
+            eventually(lambda: None not in store.get_many(keys), "what came meanwhile is written")
+            server.kill()
+            publish(kafka, ITEMS.name, *items[:25])
+            server.start()
+            eventually(lambda: None not in store.get_many(keys[:25]), "so is what came during another outage")
+    finally:
+        store.close()
+        server.kill()
+
+
+def test_the_learner_publishes_what_changed_and_learns_the_log_again_after_a_restart(
+    kafka: Config, tail: Tail, eventually: Eventually
+) -> None:
+    def learner(stop: StopSignal) -> None:
+        run_neighbours(kafka, CLOCK, stop)
+
+    def names(item_id: str) -> list[list[str]]:
+        lists = [decode(message.value(), Neighbours) for message in tail.read().messages[NEIGHBOURS.name]]
+        return [[name for name, _ in each.neighbours] for each in lists if each.item_id == item_id]
+
+    def accepted(*steps: tuple[str, str]) -> None:
+        clicks = [click_of(user, item) for user, item in steps]
+        publish(kafka, CLICKS_ACCEPTED.name, *((click.user_id, encode(click)) for click in clicks))
+
+    accepted(("near-1", "near-a"), ("near-1", "near-b"))
+    with running(learner):
+        eventually(lambda: names("near-a") == [["near-b"]], "the log so far is learned and published once")
+        accepted(("near-2", "near-a"), ("near-2", "near-c"), ("near-3", "near-a"), ("near-3", "near-c"))
+        eventually(lambda: names("near-a")[-1] == ["near-c", "near-b"], "new clicks change the list")
+    before = len(names("near-a"))
+    with running(learner):
+        eventually(lambda: len(names("near-a")) > before, "a new process publishes its lists")
+        assert names("near-a")[-1] == ["near-c", "near-b"]

@@ -1,0 +1,62 @@
+import pytest
+from confluent_kafka import Message
+
+from jobs.gate import judge
+from jobs.gate_progress import pack_ends, source_header, source_of, unpack_ends
+from schemas.click import Click
+from schemas.codec import decode, encode
+from schemas.dead_letter import DeadLetter
+from tests.corpus import ACCEPTED_CLICKS, REJECTED_CLICKS, ClickCase
+
+NOW_MS = 1_700_000_000_000
+TOLERANCE_MS = 60_000
+
+
+def _message(value: bytes | None, key: bytes | None = b"u1", **rest: object) -> Message:
+    return Message("clicks", 3, 17, key, value, **rest)  # type: ignore[call-arg, arg-type, unused-ignore]
+
+
+@pytest.mark.parametrize("case", REJECTED_CLICKS, ids=str)
+def test_what_is_no_click_becomes_a_dead_letter_with_everything_that_was_there(case: ClickCase) -> None:
+    value = case.make(NOW_MS)
+    letter = judge(_message(value, case.key), NOW_MS, TOLERANCE_MS)
+    assert isinstance(letter, DeadLetter)
+    assert (letter.source_topic, letter.source_partition, letter.source_offset) == ("clicks", 3, 17)
+    assert (letter.ts, letter.code, letter.key, letter.original) == (NOW_MS, case.code, case.key, value)
+    assert decode(encode(letter), DeadLetter) == letter if value is None or len(value) < 300_000 else True
+
+
+@pytest.mark.parametrize("case", ACCEPTED_CLICKS, ids=str)
+def test_a_click_is_accepted_under_any_key(case: ClickCase) -> None:
+    click = judge(_message(case.make(NOW_MS), case.key), NOW_MS, TOLERANCE_MS)
+    assert isinstance(click, Click)
+    assert click.user_id == case.user_id
+
+
+def test_the_detail_of_a_dead_letter_does_not_repeat_a_huge_value() -> None:
+    value = encode(Click(event_id="e", ts=NOW_MS, user_id="u", item_id="i", action="view"))
+    letter = judge(_message(value.replace(b"view", b"v" * 100_000)), NOW_MS, TOLERANCE_MS)
+    assert isinstance(letter, DeadLetter)
+    assert letter.code == "unknown_value"
+    assert len(letter.detail) <= 500
+
+
+def test_an_output_record_names_its_source() -> None:
+    assert source_of(_message(b"{}", headers=[("trace", b"x"), source_header(3, 17)])) == (3, 17)
+    assert source_of(_message(b"{}", headers=[("trace", b"x")])) is None
+    assert source_of(_message(b"{}")) is None
+
+
+def test_the_ends_of_the_outputs_survive_a_commit() -> None:
+    ends = {"clicks.accepted": {0: 10, 1: 2**40}, "dead-letters": {0: 0}}
+    assert unpack_ends(pack_ends(ends)) == ends
+
+
+@pytest.mark.parametrize("metadata", [None, "", "note of another tool", "[]", '{"clicks.accepted": 3}'])
+def test_the_commit_of_another_tool_says_nothing_about_the_outputs(metadata: str | None) -> None:
+    assert unpack_ends(metadata) == {}
+
+
+def test_the_ends_of_two_hundred_partitions_fit_into_a_commit() -> None:
+    ends = {"clicks.accepted": dict.fromkeys(range(200), 10**10), "dead-letters": {0: 10**10}}
+    assert len(pack_ends(ends)) < 4_096
