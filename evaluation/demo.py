@@ -24,6 +24,7 @@ from schemas.topics import CLICKS, CLICKS_ACCEPTED, ITEMS, MODELS, RECOMMENDATIO
 from schemas.user import User
 
 PROBE_TIMEOUT_MS = 2_000
+PROBE_PAUSE_S = 0.25
 PROBE_FOR_S = 120
 RECORDS_SILENT_S = 30
 """No record for this long means that no more will come: a restarted TaskManager is back within half of it."""
@@ -90,6 +91,7 @@ def wait_for_answer(config: KafkaConfig, clock: Clock, user_id: str, model: str 
             last = _reply(replies, probe.request_id, clock) or last
             if last is not None and last.items and version in {None, last.model_version}:
                 return asked
+            drain(replies, 1, PROBE_PAUSE_S)
     finally:
         replies.close()
     raise KafkaError(f"no answer of {model or 'any model'} {version or ''} within {PROBE_FOR_S} s; the last was {last}")

@@ -25,6 +25,9 @@ TENSORS = "tensors.safetensors"
 
 T = TypeVar("T")
 
+_NOT_READABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What reading JSON raises for bytes that are none, or not of the type, or nested without end."""
+
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What an artifact is and where it comes from.
@@ -74,7 +77,7 @@ class Artifact:
         """Return the JSON file `name` as `kind`."""
         try:
             return msgspec.json.decode(self._bytes(name), type=kind)
-        except msgspec.MsgspecError as error:
+        except _NOT_READABLE as error:
             raise self.unusable(name, str(error)) from error
 
     def unusable(self, name: str, why: str) -> ArtifactError:
@@ -151,7 +154,7 @@ def read_manifest(folder: Path) -> Manifest:
                 "update the program"
             )
         manifest = msgspec.json.decode(content, type=Manifest)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except _NOT_READABLE as error:
         raise ArtifactError(f"{path} is no manifest: {error}; copy it again or train the model again") from error
     if manifest.format != FORMAT:
         raise ArtifactError(f"{path} has format {manifest.format!r}, not {FORMAT!r}; it was written by another program")

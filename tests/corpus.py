@@ -129,7 +129,10 @@ REJECTED_CLICKS = (
     ClickCase("context a list", _with(context=[1]), "wrong_type"),
     ClickCase("context nested", _with(context={"a": {"b": 1}}), "wrong_type"),
     ClickCase(
-        "a number of 2,000 digits in the context", _raw("}", ',"context":{"a":' + "9" * 2_000 + "}}"), "out_of_range", in_schema=False
+        "a number of 2,000 digits in the context",
+        _raw("}", ',"context":{"a":' + "9" * 2_000 + "}}"),
+        "out_of_range",
+        in_schema=False,
     ),
     ClickCase("a name of 60,000 characters in the context", _with(context={"a" * 60_000: 1}), "out_of_range"),
 )

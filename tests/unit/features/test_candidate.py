@@ -61,19 +61,12 @@ CANDIDATES = ("near", "far", "unknown")
         ("year", [0.5, 0.0, 0.0]),
         ("year_gap", [1.0, 0.0, 0.0]),
         ("tag_affinity", [0.5, 0.0, 0.0]),  # drama stands in both of the last two, comedy in none
-        ("streak_match", [0.0, 0.0, 0.0]),
+        ("streak_match", [math.log1p(2), 0.0, 0.0]),  # two dramas in a row, `near` is one
         ("user_log_events", [math.log1p(2)] * 3),
     ],
 )
 def test_each_feature_is_what_one_computes_by_hand(name: str, expected: list[float], tables: Tables) -> None:
-    if name == "streak_match":
-        expected = [0.0, 0.0, 0.0]
     assert column(name, record_of("seen", "also"), CANDIDATES, tables) == pytest.approx(expected, abs=1e-6)
-
-
-def test_a_candidate_of_the_streaks_category_goes_on_with_it(tables: Tables) -> None:
-    tables.items["more"] = item_of("more", "drama")
-    assert column("streak_match", record_of("seen", "also"), ("more", "far"), tables) == pytest.approx([math.log(3), 0.0])
 
 
 @pytest.mark.parametrize("name", FEATURES)
@@ -85,20 +78,17 @@ def test_every_feature_is_finite_for_whoever_and_whatever_is_unknown(name: str, 
     assert np.isfinite(values).all()
 
 
-@pytest.mark.parametrize("year", [10**400, -5, 0, 1e300, True, "1995"])
+@pytest.mark.parametrize("year", [10**400, -5, 0, 1e300, "1995"])
 def test_a_year_that_is_none_counts_as_unknown(year: float, tables: Tables) -> None:
     tables.items["odd"] = item_of("odd", "drama", year=year)
-    if year is not True:
-        assert column("year", record_of("seen"), ("odd",), tables) == [0.0]
+    assert column("year", record_of("seen"), ("odd",), tables) == [0.0]
     assert np.isfinite(column("year_gap", record_of("seen", "odd"), ("odd", "near"), tables)).all()
 
 
 @given(order=st.permutations(CANDIDATES))
 def test_a_candidates_features_do_not_depend_on_the_order(order: list[str]) -> None:
     tables = Tables()
-    tables.neighbours.put(
-        Neighbours(item_id="seen", ts=NOW_MS, events=3.0, neighbours=(("near", 0.5), ("far", 0.5)))
-    )
+    tables.neighbours.put(Neighbours(item_id="seen", ts=NOW_MS, events=3.0, neighbours=(("near", 0.5), ("far", 0.5))))
     names, record = tuple(FEATURES), record_of("seen")
     straight = candidate_features(names, record, CANDIDATES, tables)
     mixed = candidate_features(names, record, order, tables)

@@ -11,7 +11,9 @@ from schemas.state import Neighbours
 from tests.builders import NOW_MS
 
 
-def config_of(window: int = 20, step_decay: float = 0.9, shrinkage: float = 10.0, max_users: int = 100) -> NeighboursConfig:
+def config_of(
+    window: int = 20, step_decay: float = 0.9, shrinkage: float = 10.0, max_users: int = 100
+) -> NeighboursConfig:
     return NeighboursConfig(
         window=window, step_decay=step_decay, shrinkage=shrinkage, size=100, interval_ms=1_000, max_users=max_users
     )
@@ -151,7 +153,9 @@ class TestTable:
 
     @given(order=st.permutations(["p", "q", "r", "s"]))
     def test_equals_are_ordered_by_id_however_they_arrived(self, order: list[str]) -> None:
-        table = table_of(*(list_of(name, (name, 0.5)) for name in order), list_of("a", *((name, 0.5) for name in order)))
+        table = table_of(
+            *(list_of(name, (name, 0.5)) for name in order), list_of("a", *((name, 0.5) for name in order))
+        )
         assert [each.item_id for each in table.nearest(("a",), 2)] == ["p", "q"]
 
     def test_a_new_list_replaces_the_old_one_and_a_dropped_one_is_gone(self) -> None:
