@@ -16,8 +16,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from models.training import train
-
 from benchmarks.harness import parse_options, report
 from cli.services import start
 from evaluation import demo as steps
@@ -25,6 +23,7 @@ from evaluation.protocol import plan
 from models.contract import History
 from models.datasets import movielens
 from models.registry import NAMES
+from models.training import train
 from runtime.clock import SystemClock
 from runtime.config import Config, KafkaConfig, load_config
 from runtime.kafka import assign_at_end, create_topics, drain, group_consumer, producer, reader, send

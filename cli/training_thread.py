@@ -33,9 +33,8 @@ class TrainingThread(threading.Thread):
 
     def run(self) -> None:
         """Train one model after the other."""
-        from models.training import train
-
         from models.contract import History
+        from models.training import train
 
         history = History(
             self._clicks,
