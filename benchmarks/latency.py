@@ -23,7 +23,7 @@ from evaluation.protocol import plan
 from models.contract import History
 from models.datasets import movielens
 from models.registry import NAMES
-from models.training import train
+from models.training import publish_models, train
 from runtime.clock import SystemClock
 from runtime.config import Config, KafkaConfig, load_config
 from runtime.kafka import assign_at_end, create_topics, drain, group_consumer, producer, reader, send
@@ -98,7 +98,7 @@ def _pipeline(seed: int) -> Iterator[tuple[Config, list[str]]]:
         try:
             start(config)
             steps.produce_history(config.kafka, plan(data.clicks, 5.0, clock.now_ms()), data.items, data.users)
-            steps.publish_models(config.kafka, pointers)
+            publish_models(config.kafka, pointers)
             steps.wait_for_records(config.kafka, len(history), clock, lambda _count: None)
             for pointer in pointers:
                 steps.wait_for_answer(config.kafka, clock, history[0].user_id, pointer.model, pointer.version)

@@ -84,6 +84,7 @@ def _run(config: "Config", data: "MovieLens", live_events: int | None) -> "tuple
     from cli.up import start_with_progress
     from evaluation import demo as steps
     from evaluation.protocol import plan as make_plan
+    from models.training import publish_models
     from runtime.clock import SystemClock
 
     clock = SystemClock()
@@ -104,7 +105,7 @@ def _run(config: "Config", data: "MovieLens", live_events: int | None) -> "tuple
         # The history is timed once more, to end now: training took a while, and popularity decays by the second.
         plan = make_plan(data.clicks, SPACING_MS, clock.now_ms(), live_events)
         steps.produce_history(config.kafka, plan, data.items, data.users)
-        steps.publish_models(config.kafka, pointers)
+        publish_models(config.kafka, pointers)
         task = progress.add_task("Flink builds the features of the history", total=len(plan.history))
         probe_user = plan.history[0].user_id
         probes = steps.wait_for_answer(config.kafka, clock, probe_user, None, None)

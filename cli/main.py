@@ -24,6 +24,7 @@ from cli import (
 )
 from cli.context import Settings
 from runtime.errors import HeadraceError
+from schemas.errors import MessageError
 
 app = typer.Typer(
     name="headrace",
@@ -69,7 +70,7 @@ def main() -> None:
     logging.getLogger("headrace").addHandler(logging.NullHandler())
     try:
         app()
-    except HeadraceError as error:
+    except (HeadraceError, MessageError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:

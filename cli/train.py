@@ -1,5 +1,6 @@
 """`headrace train`: fits a model on a file or on what the topics hold, and saves it as an artifact."""
 
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
@@ -76,7 +77,7 @@ def _train(
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-    from models.training import train
+    from models.training import publish_models, train
 
     config = load(context)
     history = _history(config, source, items, users)
@@ -89,7 +90,7 @@ def _train(
 
         pointer = train(name, history, config, seed, on_progress)
     if publish or source == TOPIC:
-        _publish(config.kafka, pointer)
+        publish_models(config.kafka, [pointer])
     _report(pointer, len(history.clicks))
 
 
@@ -127,6 +128,7 @@ def read_topics(config: "KafkaConfig") -> "History":
     from runtime.kafka import assign_from_beginning, read_to_end, reader
     from schemas.click import Click
     from schemas.codec import decode
+    from schemas.errors import MessageError
     from schemas.item import Item
     from schemas.topics import CLICKS_ACCEPTED, ITEMS, USERS
     from schemas.user import User
@@ -135,28 +137,28 @@ def read_topics(config: "KafkaConfig") -> "History":
     clicks: list[Click] = []
     items: dict[str, Item] = {}
     users: dict[str, User] = {}
+    skipped = 0
     try:
-        ends = assign_from_beginning(consumer, (CLICKS_ACCEPTED.name, ITEMS.name, USERS.name))
-        for message in read_to_end(consumer, ends):
-            key, value = (message.key() or b"").decode(), message.value()
-            if message.topic() == CLICKS_ACCEPTED.name:
-                clicks.append(decode(value, Click))
-            elif value is None:
-                (items if message.topic() == ITEMS.name else users).pop(key, None)
-            elif message.topic() == ITEMS.name:
-                items[key] = decode(value, Item)
-            else:
-                users[key] = decode(value, User)
+        spans = assign_from_beginning(consumer, (CLICKS_ACCEPTED.name, ITEMS.name, USERS.name))
+        for message in read_to_end(consumer, spans):
+            key, value = (message.key() or b"").decode(errors="replace"), message.value()
+            try:
+                if message.topic() == CLICKS_ACCEPTED.name:
+                    clicks.append(decode(value, Click))
+                elif value is None:
+                    (items if message.topic() == ITEMS.name else users).pop(key, None)
+                elif message.topic() == ITEMS.name:
+                    items[key] = decode(value, Item)
+                else:
+                    users[key] = decode(value, User)
+            except MessageError:
+                skipped += 1
     finally:
         consumer.close()
+    if skipped:
+        print(f"left out {skipped:,} invalid items or users; see `headrace dead-letters`", file=sys.stderr)
     # Each user's events lie in one partition; between partitions only the event time says what came first.
     return History(sorted(clicks, key=lambda click: click.ts), items, users)
-
-
-def _publish(config: "KafkaConfig", pointer: "ModelPointer") -> None:
-    from evaluation.demo import publish_models
-
-    publish_models(config, [pointer])
 
 
 def _report(pointer: "ModelPointer", events: int) -> None:

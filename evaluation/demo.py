@@ -19,8 +19,7 @@ from schemas.codec import decode, encode
 from schemas.item import Item
 from schemas.recommendation import Recommendation
 from schemas.request import Request
-from schemas.state import ModelPointer
-from schemas.topics import CLICKS, CLICKS_ACCEPTED, ITEMS, MODELS, RECOMMENDATIONS, REQUESTS, USERS
+from schemas.topics import CLICKS, CLICKS_ACCEPTED, ITEMS, RECOMMENDATIONS, REQUESTS, USERS
 from schemas.user import User
 
 PROBE_TIMEOUT_MS = 2_000
@@ -54,14 +53,6 @@ def produce_history(config: KafkaConfig, plan: Plan, items: Sequence[Item], user
     )
     for topic, key, message in messages:
         send(client, topic, encode(message), key, on_delivery=deliveries.note)
-    deliveries.confirm(client)
-
-
-def publish_models(config: KafkaConfig, pointers: Sequence[ModelPointer]) -> None:
-    """Point the workers to the artifacts in `pointers`."""
-    client, deliveries = producer(config), Deliveries()
-    for pointer in pointers:
-        send(client, MODELS.name, encode(pointer), pointer.model, on_delivery=deliveries.note)
     deliveries.confirm(client)
 
 

@@ -1,6 +1,7 @@
 """From a history to an artifact on disk: what the command line, the demo and a scheduled trainer share."""
 
 import hashlib
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -8,8 +9,11 @@ from models import artifact
 from models.contract import History, Lineage, Progress, no_progress
 from models.registry import ranker_class
 from runtime.clock import Clock, SystemClock
-from runtime.config import Config
+from runtime.config import Config, KafkaConfig
+from runtime.kafka import Deliveries, producer, send
+from schemas.codec import encode
 from schemas.state import ModelPointer
+from schemas.topics import MODELS
 
 _SYSTEM_CLOCK = SystemClock()
 
@@ -32,6 +36,14 @@ def train(
     lineage = Lineage(_version(created_ms, history, seed), created_ms, _latest_version(folder))
     kind.fit(history, config, seed, lineage, progress).save(folder / lineage.version)
     return artifact.point_to(folder / lineage.version, clock.now_ms())
+
+
+def publish_models(config: KafkaConfig, pointers: Iterable[ModelPointer]) -> None:
+    """Hand the models that `pointers` name to the workers; return once Kafka has all of them."""
+    client, deliveries = producer(config), Deliveries()
+    for pointer in pointers:
+        send(client, MODELS.name, encode(pointer), pointer.model, on_delivery=deliveries.note)
+    deliveries.confirm(client)
 
 
 def _version(created_ms: int, history: History, seed: int) -> str:

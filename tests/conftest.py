@@ -53,9 +53,9 @@ def new_config(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Config
     return make
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def kafka(new_config: Callable[..., Config]) -> Iterator[Config]:
-    """A real broker with all topics, and nothing else."""
+    """A real broker with all topics, and nothing else; each module of tests has its own, with nothing in it."""
     config = new_config(stack={"parts": ["kafka"]})
     up(config, PARTS_ONLY)
     try:

@@ -34,7 +34,9 @@ def filled(kafka: Config) -> Config:
         (ITEMS.name, "a", encode(Item(item_id="a", ts=NOW_MS, title="new"))),
         (ITEMS.name, "gone", encode(Item(item_id="gone", ts=NOW_MS))),
         (ITEMS.name, "gone", None),
+        (ITEMS.name, "bad", b'{"item_id": 17}'),
         (USERS.name, "u", encode(User(user_id="u", ts=NOW_MS))),
+        (USERS.name, "bad", b"not json"),
     ]
     for topic, key, value in messages:
         send(client, topic, value, key, on_delivery=deliveries.note)
@@ -42,8 +44,11 @@ def filled(kafka: Config) -> Config:
     return kafka
 
 
-def test_a_history_is_what_the_topics_hold_in_the_order_of_time(filled: Config) -> None:
+def test_a_history_is_what_the_topics_hold_in_the_order_of_time_without_what_is_invalid(
+    filled: Config, capsys: pytest.CaptureFixture[str]
+) -> None:
     history = read_topics(filled.kafka)
+    assert "left out 2 invalid" in capsys.readouterr().err
     assert list(history.clicks) == CLICKS
     assert {item_id: item.title for item_id, item in history.items.items()} == {"a": "new"}
     assert set(history.users) == {"u"}
