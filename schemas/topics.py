@@ -29,10 +29,16 @@ class Topic:
     partitioned: bool = True
     """Whether it has the common partition count (all per-user topics agree on a user's partition) or just one."""
     max_message_bytes: int = 1_048_588
+    segment_bytes: int = 1024**3
+    """Only a closed segment is compacted: a topic that rewrites itself all the time wants small ones."""
 
     def settings(self) -> dict[str, str]:
         """The topic's configuration in Kafka's own names."""
-        settings = {"cleanup.policy": self.cleanup, "max.message.bytes": str(self.max_message_bytes)}
+        settings = {
+            "cleanup.policy": self.cleanup,
+            "max.message.bytes": str(self.max_message_bytes),
+            "segment.bytes": str(self.segment_bytes),
+        }
         if self.cleanup == "delete":
             settings["retention.ms"] = str(self.retention_ms)
         else:
@@ -49,7 +55,15 @@ REQUESTS = Topic("recommend.requests", "user_id", "who wants how many, by when",
 RECOMMENDATIONS = Topic("recommendations", "user_id", "the answers", Recommendation)
 FEATURES_USER = Topic("features.user", "user_id", "the last events and counters of each user", None, "compact")
 LEADERBOARDS = Topic("leaderboards", "board", "what is popular now", Leaderboard, "compact", partitioned=False)
-NEIGHBOURS = Topic("neighbours", "item_id", "each item's most similar items", Neighbours, "compact")
+NEIGHBOURS = Topic(
+    "neighbours",
+    "item_id",
+    "each item's most similar items",
+    Neighbours,
+    "compact",
+    # Up to one list per item and second: without compaction a new worker would read all of them.
+    segment_bytes=16 * 1024**2,
+)
 MODELS = Topic("models", "model", "the current artifact of each model", ModelPointer, "compact", partitioned=False)
 DEAD_LETTERS = Topic(
     "dead-letters",

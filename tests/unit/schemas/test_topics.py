@@ -11,5 +11,5 @@ def test_names_are_distinct() -> None:
 def test_cleanup_and_its_time_are_always_stated(topic: Topic) -> None:
     settings = topic.settings()
     other = {"delete": "retention.ms", "compact": "delete.retention.ms"}[topic.cleanup]
-    assert settings.keys() == {"cleanup.policy", "max.message.bytes", other}
+    assert settings.keys() == {"cleanup.policy", "max.message.bytes", "segment.bytes", other}
     assert int(settings[other]) >= 86_400_000
