@@ -94,7 +94,7 @@ def _pipeline(seed: int) -> Iterator[tuple[Config, list[str]]]:
         data = movielens.load(config.cache_dir)
         history = plan(data.clicks, 5.0, clock.now_ms()).history
         items, users = ({each.item_id: each for each in data.items}, {each.user_id: each for each in data.users})
-        pointers = [train(name, History(history, items, users), config, seed) for name in NAMES]
+        pointers = [train(name, History(history, items, users), config, seed, clock) for name in NAMES]
         try:
             start(config)
             steps.produce_history(config.kafka, plan(data.clicks, 5.0, clock.now_ms()), data.items, data.users)

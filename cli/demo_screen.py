@@ -36,10 +36,10 @@ def _table(title: str, groups: "Mapping[str, Row]", overall: "Row") -> "Table":
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD)
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False)
     table.add_column("")
     for column in ("asked", "nDCG@10", "HR@10", "popular", "HR@10", "p50", "p99", "age", "fresh"):
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", no_wrap=True)
     for name, row in (*groups.items(), ("all", overall)):
         table.add_row(
             name,

@@ -9,9 +9,8 @@ from cli.context import load
 if TYPE_CHECKING:
     from runtime.config import Config
     from schemas.recommendation import Recommendation
-    from schemas.request import Request
 
-WAIT_AFTER_DEADLINE_S = 5.0
+WAIT_AFTER_DEADLINE_MS = 5_000.0
 
 
 def recommend(
@@ -32,18 +31,23 @@ def recommend(
     from runtime.errors import HeadraceError
     from schemas.codec import encode
     from schemas.request import Request
+    from serving.client import recommendation_client
 
-    config = load(context)
+    config, clock = load(context), SystemClock()
     request = Request(
         request_id=f"cli-{uuid.uuid4()}",
-        ts=SystemClock().now_ms(),
+        ts=clock.now_ms(),
         user_id=user,
         k=k,
         timeout_ms=timeout_ms,
         explain=explain,
         model=model,
     )
-    answer, elapsed_ms = _ask(config, request)
+    # A producer id for a single message would cost half a second.
+    with recommendation_client(config.kafka, clock, idempotent=False) as client:
+        started_ms = clock.monotonic_ms()
+        answer = client.ask(request, timeout_ms + WAIT_AFTER_DEADLINE_MS)
+        elapsed_ms = clock.monotonic_ms() - started_ms
     if answer is None:
         raise HeadraceError(
             f"no answer within {elapsed_ms / 1000:.0f} s; is the worker up? (headrace status, {config.state_dir}/log)"
@@ -54,32 +58,6 @@ def recommend(
         _show(config, answer, elapsed_ms, explain)
     if answer.error is not None:
         raise typer.Exit(1)
-
-
-def _ask(config: "Config", request: "Request") -> "tuple[Recommendation | None, float]":
-    from runtime.clock import SystemClock
-    from runtime.kafka import assign_at_end, drain, producer, reader, send
-    from schemas.codec import decode, encode
-    from schemas.recommendation import Recommendation
-    from schemas.topics import RECOMMENDATIONS, REQUESTS
-
-    clock = SystemClock()
-    replies = reader(config.kafka)
-    try:
-        assign_at_end(replies, [RECOMMENDATIONS.name])
-        started_ms = clock.monotonic_ms()
-        requests = producer(config.kafka, idempotent=False)
-        send(requests, REQUESTS.name, encode(request), request.user_id)
-        requests.flush(WAIT_AFTER_DEADLINE_S)
-        patience_ms = request.timeout_ms + WAIT_AFTER_DEADLINE_S * 1000
-        while (elapsed_ms := clock.monotonic_ms() - started_ms) < patience_ms:
-            for message in drain(replies, 100, 0.05):
-                answer = decode(message.value(), Recommendation)
-                if answer.request_id == request.request_id and answer.final:
-                    return answer, clock.monotonic_ms() - started_ms
-        return None, elapsed_ms
-    finally:
-        replies.close()
 
 
 def _show(config: "Config", answer: "Recommendation", elapsed_ms: float, explain: bool) -> None:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from schemas.click import Click
     from schemas.state import ModelPointer
 
-MODELS = ("popularity", "cf", "deepfm")
-
 
 class TrainingThread(threading.Thread):
     """Fits every model on the history. A daemon: Ctrl-C during the start does not wait for it."""
@@ -34,7 +32,9 @@ class TrainingThread(threading.Thread):
     def run(self) -> None:
         """Train one model after the other."""
         from models.contract import History
+        from models.registry import NAMES
         from models.training import train
+        from runtime.clock import SystemClock
 
         history = History(
             self._clicks,
@@ -42,9 +42,10 @@ class TrainingThread(threading.Thread):
             {user.user_id: user for user in self._data.users},
         )
         try:
-            for name in MODELS:
+            for name in NAMES:
                 task = self._progress.add_task(f"training {name}", total=None)
-                self._pointers.append(train(name, history, self._config, self._seed, partial(self._show, task, name)))
+                show = partial(self._show, task, name)
+                self._pointers.append(train(name, history, self._config, self._seed, SystemClock(), show))
         except Exception as error:
             self._failure = error
 

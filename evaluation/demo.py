@@ -14,13 +14,14 @@ from jobs.keeper import list_jobs
 from runtime.clock import Clock
 from runtime.config import Config, KafkaConfig
 from runtime.errors import KafkaError
-from runtime.kafka import Deliveries, assign_at_end, drain, producer, reader, send
-from schemas.codec import decode, encode
+from runtime.kafka import Deliveries, assign_at_end, producer, reader, send
+from schemas.codec import encode
 from schemas.item import Item
 from schemas.recommendation import Recommendation
 from schemas.request import Request
-from schemas.topics import CLICKS, CLICKS_ACCEPTED, ITEMS, RECOMMENDATIONS, REQUESTS, USERS
+from schemas.topics import CLICKS, CLICKS_ACCEPTED, ITEMS, RECOMMENDATIONS, USERS
 from schemas.user import User
+from serving.client import recommendation_client
 
 PROBE_TIMEOUT_MS = 2_000
 PROBE_PAUSE_S = 0.25
@@ -61,12 +62,10 @@ def wait_for_answer(config: KafkaConfig, clock: Clock, user_id: str, model: str 
 
     Raises `KafkaError` if there is none within two minutes.
     """
-    replies, requests = reader(config), producer(config)
     until_ms = clock.monotonic_ms() + PROBE_FOR_S * 1000
     asked = 0
-    last: Recommendation | None = None
-    try:
-        assign_at_end(replies, [RECOMMENDATIONS.name])
+    answer: Recommendation | None = None
+    with recommendation_client(config, clock) as client:
         while clock.monotonic_ms() < until_ms:
             asked += 1
             probe = Request(
@@ -77,15 +76,11 @@ def wait_for_answer(config: KafkaConfig, clock: Clock, user_id: str, model: str 
                 timeout_ms=PROBE_TIMEOUT_MS,
                 model=model,
             )
-            send(requests, REQUESTS.name, encode(probe), user_id)
-            requests.flush(PROBE_TIMEOUT_MS / 1000)
-            last = _reply(replies, probe.request_id, clock) or last
-            if last is not None and last.items and version in {None, last.model_version}:
+            answer = client.ask(probe, PROBE_TIMEOUT_MS)
+            if answer is not None and answer.items and version in {None, answer.model_version}:
                 return asked
-            drain(replies, 1, PROBE_PAUSE_S)
-    finally:
-        replies.close()
-    raise KafkaError(f"no answer of {model or 'any model'} {version or ''} within {PROBE_FOR_S} s; the last was {last}")
+            client.receive(PROBE_PAUSE_S)
+    raise KafkaError(f"no answer of {model or 'any model'} {version or ''} within {PROBE_FOR_S} s; the last: {answer}")
 
 
 def run_live(config: Config, plan: Plan, items: Sequence[Item], clock: Clock, progress: Progress) -> Sequence[Answered]:
@@ -134,16 +129,6 @@ def make_report(
         flink_jobs={job.name: job.state for job in list_jobs(config.flink) or ()},
         versions=dict(versions),
     )
-
-
-def _reply(replies: Any, request_id: str, clock: Clock) -> Recommendation | None:
-    until_ms = clock.monotonic_ms() + PROBE_TIMEOUT_MS
-    while clock.monotonic_ms() < until_ms:
-        for message in drain(replies, 100, 0.05):
-            answer = decode(message.value(), Recommendation)
-            if answer.request_id == request_id:
-                return answer
-    return None
 
 
 def write_report(report: Report) -> bytes:

@@ -6,24 +6,24 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import msgspec
-from confluent_kafka import Consumer
 
 from evaluation.protocol import Audience, Plan, asks_before
 from runtime.clock import Clock
 from runtime.config import KafkaConfig
 from runtime.errors import KafkaError
-from runtime.kafka import Deliveries, assign_at_end, drain, producer, reader, send
-from schemas.click import Click
-from schemas.codec import decode, encode
+from runtime.kafka import Deliveries, producer, send
+from schemas.codec import encode
 from schemas.recommendation import Recommendation
 from schemas.request import Request
-from schemas.topics import CLICKS, RECOMMENDATIONS, REQUESTS
+from schemas.topics import CLICKS
+from serving.client import RecommendationClient, recommendation_client
 
 K = 10
 HOLD_MS = 50
 """A user's own stream rests this long before a request of theirs: far quicker than people click."""
 
 TIMEOUT_MS = 2_000
+IDLE_WAIT_MS = 5.0
 ANSWER_WITHIN_MS = 60_000
 """An answer that takes longer than any restart of any part is missing."""
 
@@ -75,9 +75,7 @@ class LiveRun:
         self._audience = audience
         self._clock = clock
         self._run_id = run_id
-        self._producer = producer(config)
-        self._deliveries = Deliveries()
-        self._replies: Consumer = reader(config)
+        self._config = config
         self._queues: dict[str, deque[int]] = defaultdict(deque)
         for place, click in enumerate(plan.live):
             self._queues[click.user_id].append(place)
@@ -93,24 +91,27 @@ class LiveRun:
 
         Raises `KafkaError` if an answer stays out.
         """
-        assign_at_end(self._replies, [RECOMMENDATIONS.name])
-        self._start_ms = self._clock.monotonic_ms()
-        for queue in self._queues.values():
-            self._schedule(queue[0], 0.0)
-        while self._due or self._waiting:
-            now_ms = self._clock.monotonic_ms()
-            while self._due and self._due[0][0] <= now_ms:
-                _, place, is_event = heapq.heappop(self._due)
-                if is_event:
-                    self._send_event(place)
-                else:
-                    self._send_request(place)
-            wait_ms = min(5.0, max(0.0, self._due[0][0] - now_ms)) if self._due else 5.0
-            self._receive(wait_ms / 1000)
-            progress(self._events_sent, len(self._answered) + len(self._waiting), len(self._answered))
+        self._producer, self._deliveries = producer(self._config), Deliveries()
+        with recommendation_client(self._config, self._clock) as client:
+            self._start_ms = self._clock.monotonic_ms()
+            for queue in self._queues.values():
+                self._schedule(queue[0], 0.0)
+            while self._due or self._waiting:
+                self._turn(client)
+                progress(self._events_sent, len(self._answered) + len(self._waiting), len(self._answered))
         self._deliveries.confirm(self._producer)
-        self._replies.close()
         return self._answered
+
+    def _turn(self, client: RecommendationClient) -> None:
+        now_ms = self._clock.monotonic_ms()
+        while self._due and self._due[0][0] <= now_ms:
+            _, place, is_event = heapq.heappop(self._due)
+            if is_event:
+                self._send_event(place)
+            else:
+                client.send(self._ask_before(place))
+        next_ms = self._due[0][0] - now_ms if self._due else IDLE_WAIT_MS
+        self._receive(client, min(IDLE_WAIT_MS, max(0.0, next_ms)) / 1000)
 
     def _schedule(self, place: int, earliest_ms: float) -> None:
         """Plan the next step of the stream that the live event at `place` belongs to: its request or itself."""
@@ -134,9 +135,10 @@ class LiveRun:
         if queue:
             self._schedule(queue[0], self._last_sent_ms[user_id])
 
-    def _send_request(self, place: int) -> None:
-        target: Click = self._plan.live[place]
-        user_id, ts = target.user_id, self._clock.now_ms()
+    def _ask_before(self, place: int) -> Request:
+        """Return the request that is sent just before the live event at `place`, and note what is waited for."""
+        target, ts = self._plan.live[place], self._clock.now_ms()
+        user_id = target.user_id
         request = Request(
             request_id=f"{self._run_id}-{place}",
             ts=ts,
@@ -155,11 +157,10 @@ class LiveRun:
             popular=self._audience.most_popular_unseen(user_id, K),
             user_last_ts=self._last_ts.get(user_id),
         )
-        send(self._producer, REQUESTS.name, encode(request), user_id, on_delivery=self._deliveries.note)
+        return request
 
-    def _receive(self, wait_s: float) -> None:
-        for message in drain(self._replies, 500, wait_s):
-            answer = decode(message.value(), Recommendation)
+    def _receive(self, client: RecommendationClient, wait_s: float) -> None:
+        for answer in client.receive(wait_s):
             question = self._waiting.pop(answer.request_id, None)
             if question is not None:
                 now_ms = self._clock.monotonic_ms()

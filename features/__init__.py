@@ -1,1 +1,1 @@
-"""One file per feature family: its Flink SQL (write side) and its pure functions (read side); and the store."""
+"""Per feature family its Flink SQL (write side) and its pure functions (read side); and the store."""

@@ -4,6 +4,7 @@ A value is stored as `<partition> <offset> <payload>`, a tombstone as `<partitio
 that one MGET reads a micro-batch whole and `redis-cli get` shows where a value comes from.
 """
 
+import logging
 from collections.abc import Sequence
 from typing import cast
 
@@ -13,6 +14,8 @@ from redis.exceptions import NoScriptError, RedisError
 from features.store import Stored, Write
 from runtime.config import RedisConfig
 from runtime.errors import StoreUnavailable
+
+_LOG = logging.getLogger("headrace.store")
 
 # 40 bytes hold both numbers at their longest (64 bits); the payload is not fetched only to be compared.
 _GUARDED_SET = """
@@ -92,5 +95,9 @@ def _packed(write: Write) -> bytes:
 def _unpacked(packed: bytes | None) -> Stored | None:
     if packed is None:
         return None
-    partition, offset, *value = packed.split(b" ", 2)
-    return Stored(value[0], int(partition), int(offset)) if value else None
+    try:
+        partition, offset, *value = packed.split(b" ", 2)
+        return Stored(value[0], int(partition), int(offset)) if value else None
+    except ValueError:
+        _LOG.warning("a value in Redis was written by another program: %r", packed[:80])
+        return None

@@ -79,12 +79,15 @@ def parse_record(packed: bytes) -> UserRecord:
     if len(fields) <= _EVENTS_AT or (len(fields) - _EVENTS_AT) % 4:
         raise ValueError(f"user record with {len(fields)} fields is truncated")
     repeated = fields[_EVENTS_AT:]
-    events = tuple(
-        Event(int(ts), _ACTION_OF[action], item_id, float(value) if value else None)
-        for ts, action, item_id, value in zip(
-            repeated[::4], repeated[1::4], repeated[2::4], repeated[3::4], strict=True
+    try:
+        events = tuple(
+            Event(int(ts), _ACTION_OF[action], item_id, float(value) if value else None)
+            for ts, action, item_id, value in zip(
+                repeated[::4], repeated[1::4], repeated[2::4], repeated[3::4], strict=True
+            )
         )
-    )
+    except KeyError as error:
+        raise ValueError(f"user record with an unknown action {error}") from error
     _, partition, offset, first_ts, total = fields[:_HEAD]
     counts = tuple(int(field) for field in fields[_HEAD:_EVENTS_AT])
     return UserRecord((int(partition), int(offset)), int(first_ts), int(total), counts, events)

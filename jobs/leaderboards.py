@@ -1,6 +1,5 @@
 """The Flink program `leaderboards`: `clicks.accepted` into `leaderboards`, one value per board."""
 
-import time
 from typing import TYPE_CHECKING
 
 from features.leaderboard_sql import select_leaderboard
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 JOB_NAME = "leaderboards"
 
 
-def submit(environment: "TableEnvironment", config: Config) -> None:
+def submit(environment: "TableEnvironment", config: Config, now_ms: int) -> None:
     """Start the job on the cluster and return once it is accepted."""
     create_clicks_table(environment, config, JOB_NAME)
     sink = {
@@ -35,7 +34,7 @@ def submit(environment: "TableEnvironment", config: Config) -> None:
         config.leaderboard.size,
         config.leaderboard.half_life_ms,
         # Any moment will do that is near the events; the job keeps this one for as long as it keeps its state.
-        int(time.time() * 1000),
+        now_ms,
         config.leaderboard.interval_ms,
     )
     environment.execute_sql(f"INSERT INTO boards {query}")

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from confluent_kafka import Message, Producer
 
 from features.activity import POSITIVE_ACTIONS
-from features.neighbours import CoOccurrence
+from features.co_occurrence import CoOccurrence
 from runtime.clock import Clock
 from runtime.config import Config, NeighboursConfig
 from runtime.kafka import (
@@ -94,18 +94,23 @@ class _Learner:
 def run_neighbours(config: Config, clock: Clock, stop: StopSignal) -> None:
     """Learn and publish until `stop`; nothing is published before the log so far is learned.
 
+    It says that it is ready when it has found its topics and begins to read: the log may take longer than anybody
+    waits for a start, and whoever needs the lists has the topic.
+
     Raises `KafkaError` if a topic is missing or the broker does not take what was sent.
     """
     learner = _Learner(config.neighbours, clock, producer(config.kafka))
     consumer = reader(config.kafka)
     try:
         partitions_of(consumer, NEIGHBOURS.name)
-        for message in read_to_end(consumer, assign_from_beginning(consumer, [CLICKS_ACCEPTED.name])):
+        spans = assign_from_beginning(consumer, [CLICKS_ACCEPTED.name])
+        _LOG.info("learning from %d clicks", sum(span.end - span.start for span in spans))
+        say_ready()
+        for message in read_to_end(consumer, spans):
             learner.learn(message)
             if stop.stopping:
                 return
         _LOG.info("caught up; %d lists published", learner.publish())
-        say_ready()
         while not stop.stopping:
             for message in drain(consumer, MAX_BATCH, IDLE_WAIT_S):
                 learner.learn(message)

@@ -7,6 +7,7 @@ import sys
 
 from jobs import leaderboards, user_record
 from jobs.flink_environment import table_environment
+from runtime.clock import SystemClock
 from runtime.config import load_config
 
 PROGRAMS = {user_record.JOB_NAME: user_record.submit, leaderboards.JOB_NAME: leaderboards.submit}
@@ -16,7 +17,7 @@ def main(names: list[str]) -> None:
     """Submit the programs `names`, in that order."""
     config = load_config()
     for name in names:
-        PROGRAMS[name](table_environment(config, name), config)
+        PROGRAMS[name](table_environment(config, name), config, SystemClock().now_ms())
 
 
 if __name__ == "__main__":

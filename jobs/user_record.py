@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 JOB_NAME = "user-record"
 
 
-def submit(environment: "TableEnvironment", config: Config) -> None:
+def submit(environment: "TableEnvironment", config: Config, _now_ms: int) -> None:
     """Start the job on the cluster and return once it is accepted."""
     create_clicks_table(environment, config, JOB_NAME)
     sink = {

@@ -71,6 +71,9 @@ class Artifact:
             arrays: dict[str, NDArray[Any]] = safetensors.numpy.load(self._bytes(TENSORS))
         except (SafetensorError, ValueError, KeyError) as error:
             raise self.unusable(TENSORS, str(error)) from error
+        for name, array in arrays.items():
+            if not np.isfinite(array).all():
+                raise self.unusable(TENSORS, f"{name} holds values that are not finite")
         return arrays
 
     def document(self, name: str, kind: type[T]) -> T:

@@ -7,7 +7,8 @@ from typing import ClassVar, Self
 import msgspec
 
 from features.activity import POSITIVE_ACTIONS, last_items
-from features.neighbours import CoOccurrence, NeighbourTable
+from features.co_occurrence import CoOccurrence
+from features.neighbours import NeighbourTable
 from features.tables import Tables
 from models import artifact
 from models.contract import (

@@ -8,14 +8,12 @@ from pathlib import Path
 from models import artifact
 from models.contract import History, Lineage, Progress, no_progress
 from models.registry import ranker_class
-from runtime.clock import Clock, SystemClock
+from runtime.clock import Clock
 from runtime.config import Config, KafkaConfig
 from runtime.kafka import Deliveries, producer, send
 from schemas.codec import encode
 from schemas.state import ModelPointer
 from schemas.topics import MODELS
-
-_SYSTEM_CLOCK = SystemClock()
 
 
 def train(
@@ -23,8 +21,8 @@ def train(
     history: History,
     config: Config,
     seed: int,
+    clock: Clock,
     progress: Progress = no_progress,
-    clock: Clock = _SYSTEM_CLOCK,
 ) -> ModelPointer:
     """Fit the model `name` on `history`, save it under the state folder and return the pointer to publish.
 

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from schemas.codec import decode
+from schemas.codec import check_not_in_future, decode
 from schemas.errors import MessageError
 from schemas.recommendation import AnswerError, Recommendation
 from schemas.request import Request, RequestIdentity, RequestOwner
@@ -46,13 +46,15 @@ class AnsweredRequests:
         return request_id in self._ids
 
 
-def accept(value: bytes | None, answered: AnsweredRequests, now_ms: int) -> Accepted:
+def accept(value: bytes | None, answered: AnsweredRequests, now_ms: int, future_tolerance_ms: int) -> Accepted:
     """Return the request in `value`, or its error answer, or why it gets none.
 
-    An invalid request whose request_id can be read is answered with an error; so is one whose deadline has passed.
+    An invalid request whose request_id can be read is answered with an error; so is one whose deadline has passed, or
+    whose `ts` is more than `future_tolerance_ms` ahead.
     """
     try:
         request = decode(value, Request)
+        check_not_in_future(request.ts, now_ms, future_tolerance_ms)
     except MessageError as error:
         return _refused(value, error, answered, now_ms)
     if request.request_id in answered:
@@ -83,7 +85,7 @@ def error_answer(
         model="none",
         model_version="none",
         precision="none",
-        route_reason=route_reason,
+        route_reason="not routed",
         error=AnswerError(code=code, message=message),
     )
 

@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 from confluent_kafka import Consumer, Message
 
+from features.entries import apply_entry, read_entry
 from features.tables import Tables
 from runtime.config import KafkaConfig
 from runtime.kafka import assign_from_beginning, drain, read_to_end, reader
-from schemas.codec import decode
 from schemas.errors import MessageError
 from schemas.item import Item
 from schemas.state import Leaderboard, ModelPointer, Neighbours
@@ -23,8 +23,8 @@ MAX_PER_POLL = 100
 class TableFollower:
     """Reads `items`, `leaderboards`, `neighbours` and `models` from the beginning and then stays on them.
 
-    `on_model` is called for every pointer, in order. A value that does not decode is logged and skipped: what was in
-    the table stays.
+    `on_model` is called for every pointer, in order. A message that does not decode, or has a wrong key, is logged and
+    skipped: what was in the table stays.
     """
 
     def __init__(self, config: KafkaConfig, tables: Tables, on_model: Callable[[ModelPointer], None]) -> None:
@@ -48,26 +48,25 @@ class TableFollower:
         self._consumer.close()
 
     def _apply(self, message: Message) -> None:
-        topic, value = message.topic(), message.value()
-        entity = (message.key() or b"").decode(errors="replace")
+        topic, key, value = message.topic(), message.key(), message.value()
         try:
             if topic == NEIGHBOURS.name:
-                if value is None:
-                    self._tables.neighbours.drop(entity)
+                item_id, neighbours = read_entry(Neighbours, NEIGHBOURS.key, key, value)
+                if neighbours is None:
+                    self._tables.neighbours.drop(item_id)
                 else:
-                    self._tables.neighbours.put(decode(value, Neighbours))
+                    self._tables.neighbours.put(neighbours)
             elif topic == LEADERBOARDS.name:
-                if value is None:
-                    self._tables.leaderboards.drop(entity)
+                board, leaderboard = read_entry(Leaderboard, LEADERBOARDS.key, key, value)
+                if leaderboard is None:
+                    self._tables.leaderboards.drop(board)
                 else:
-                    self._tables.leaderboards.put(decode(value, Leaderboard))
+                    self._tables.leaderboards.put(leaderboard)
             elif topic == ITEMS.name:
-                if value is None:
-                    self._tables.items.pop(entity, None)
-                else:
-                    item = decode(value, Item)
-                    self._tables.items[item.item_id] = item
-            elif value is not None:
-                self._on_model(decode(value, ModelPointer))
+                apply_entry(self._tables.items, Item, ITEMS.key, key, value)
+            else:
+                _, pointer = read_entry(ModelPointer, MODELS.key, key, value)
+                if pointer is not None:
+                    self._on_model(pointer)
         except MessageError as error:
             _LOG.warning("%s[%s]@%s skipped: %s", topic, message.partition(), message.offset(), error)

@@ -1,42 +1,45 @@
-"""Which items are ranked at all: the union of what the recallers propose, or what the request names."""
+"""Which items are ranked at all: the union of what the recallers propose."""
 
+import logging
 from collections.abc import Iterator, Mapping
-from itertools import chain
+from dataclasses import dataclass
 
 from features.tables import Tables
 from models.contract import Candidate, Ranker, RankRequest
-from runtime.config import WorkerConfig
-from schemas.request import Request
 from serving.router import CHEAPER, MODEL_OF_TIER, Route
 
-REQUESTED = "requested"
+_LOG = logging.getLogger("headrace.serving")
+
+
+@dataclass(frozen=True, slots=True)
+class Recalled:
+    """Distinct candidates, and which recallers failed to propose theirs."""
+
+    candidates: tuple[Candidate, ...]
+    degradations: tuple[str, ...]
 
 
 def recall_candidates(
-    request: Request,
-    rank_request: RankRequest,
-    route: Route,
-    rankers: Mapping[str, Ranker],
-    tables: Tables,
-    config: WorkerConfig,
-) -> tuple[Candidate, ...]:
-    """Return distinct candidates, those of the route's own model first, then those of each cheaper one.
+    request: RankRequest, route: Route, rankers: Mapping[str, Ranker], tables: Tables, wanted: int
+) -> Recalled:
+    """Return up to `wanted` candidates: those of the route's own model first, then those of each cheaper one.
 
-    A cheap recaller fills up what a sparse one leaves open, so that nobody goes without an answer. At most
-    `config.max_candidates`, but all that the request itself names.
+    A cheap recaller fills up what a sparse or failing one leaves open, so that nobody goes without an answer.
     """
-    if request.candidates is not None:
-        return tuple(Candidate(item_id, 0.0, REQUESTED) for item_id in dict.fromkeys(request.candidates))
-    recallers = (rankers[model] for model in _models_from(route) if model in rankers)
-    # What filters remove must not leave the answer short, hence a reserve of as many as the request excludes.
-    wanted = config.max_candidates + len(request.exclude)
-    proposed = chain.from_iterable(ranker.recall(rank_request, tables, wanted) for ranker in recallers)
     distinct: dict[str, Candidate] = {}
-    for candidate in proposed:
-        distinct.setdefault(candidate.item_id, candidate)
-        if len(distinct) == wanted:
-            break
-    return tuple(distinct.values())
+    failed: list[str] = []
+    for model in _models_from(route):
+        if model not in rankers or len(distinct) >= wanted:
+            continue
+        try:
+            proposed = rankers[model].recall(request, tables, wanted)
+        except Exception:
+            _LOG.exception("recall of %s failed", model)
+            failed.append(f"{model}_recall_failed")
+            continue
+        for candidate in proposed:
+            distinct.setdefault(candidate.item_id, candidate)
+    return Recalled(tuple(distinct.values())[:wanted], tuple(failed))
 
 
 def _models_from(route: Route) -> Iterator[str]:

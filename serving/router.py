@@ -47,11 +47,20 @@ def forced(model: str, available: Collection[str]) -> Route | None:
 
 def fall_back_to(chosen: Route, available: Collection[str]) -> Route:
     """Return `chosen`, or the nearest cheaper route whose model is in `available`, saying what was left out."""
-    tier, degradations = chosen.tier, chosen.degradations
+    tier, left_out = chosen.tier, []
     while MODEL_OF_TIER[tier] not in available and tier in CHEAPER:
-        degradations = (*degradations, f"{MODEL_OF_TIER[tier]}_unavailable")
+        left_out.append(f"{MODEL_OF_TIER[tier]}_unavailable")
         tier = CHEAPER[tier]
-    return Route(tier, MODEL_OF_TIER[tier], chosen.reason, degradations)
+    return Route(tier, MODEL_OF_TIER[tier], chosen.reason, tuple(left_out))
+
+
+def cheaper(failed: Route, available: Collection[str]) -> Route | None:
+    """Return where the requests of a failed model go; None if nothing cheaper is in `available`."""
+    if failed.tier not in CHEAPER:
+        return None
+    tier = CHEAPER[failed.tier]
+    found = fall_back_to(Route(tier, MODEL_OF_TIER[tier], failed.reason), available)
+    return found if found.model in available else None
 
 
 def _wanted(record: UserRecord | None, items: Mapping[str, Item], config: RouterConfig) -> tuple[Tier, str]:

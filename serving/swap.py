@@ -23,11 +23,13 @@ class ModelSwap:
         self.rankers = rankers
         self._load = load
         self._wanted: dict[str, ModelPointer] = {}
+        self._flip = threading.Lock()
         self._threads: list[threading.Thread] = []
 
     def take(self, pointer: ModelPointer) -> None:
         """Start to load what `pointer` names."""
-        self._wanted[pointer.model] = pointer
+        with self._flip:
+            self._wanted[pointer.model] = pointer
         self._threads = [thread for thread in self._threads if thread.is_alive()]
         thread = threading.Thread(target=self._load_and_flip, args=(pointer,), daemon=True)
         self._threads.append(thread)
@@ -39,13 +41,13 @@ class ModelSwap:
             thread.join()
 
     def _load_and_flip(self, pointer: ModelPointer) -> None:
-        if self._wanted[pointer.model] is not pointer:
-            return
         try:
             ranker = self._load(pointer)
         except ArtifactError as error:
             _LOG.error("%s %s refused, the old one goes on: %s", pointer.model, pointer.version, error)
             return
-        if self._wanted[pointer.model] is pointer:
+        with self._flip:
+            if self._wanted[pointer.model] is not pointer:
+                return
             self.rankers[pointer.model] = ranker
-            _LOG.info("%s %s serves now (%s)", pointer.model, pointer.version, Path(pointer.path).name)
+        _LOG.info("%s %s serves now (%s)", pointer.model, pointer.version, Path(pointer.path).name)

@@ -29,10 +29,11 @@ from schemas.errors import MessageError
 from schemas.recommendation import Recommendation
 from schemas.request import Request
 from schemas.topics import RECOMMENDATIONS, REQUESTS
-from serving.accept import AnsweredRequests, Repeated, Unreadable, accept
+from serving.accept import AnsweredRequests, Repeated, Unreadable, accept, error_answer
 from serving.followers import TableFollower
 from serving.metrics import ServingMetrics
-from serving.pipeline import Pipeline, StageTimes
+from serving.pipeline import Pipeline
+from serving.stages import Stages
 
 _LOG = logging.getLogger("headrace.serving")
 
@@ -56,7 +57,9 @@ class Worker:
         self._follower = follower
         self._metrics = metrics
         self._clock = clock
-        self._answered = AnsweredRequests(config.worker.remember_requests)
+        # What is read back on taking over must not push itself out again.
+        tails = TAIL_PER_PARTITION * config.kafka.partitions
+        self._answered = AnsweredRequests(max(config.worker.remember_requests, tails))
         self._producer = producer(config.kafka)
 
     def run(self, stop: StopSignal, instance: str) -> None:
@@ -82,15 +85,15 @@ class Worker:
         say_ready()
 
     def _serve(self, messages: Sequence[Message]) -> None:
-        times = StageTimes(self._clock)
+        stages, deliveries = Stages(self._clock), Deliveries()
         requests: list[Request] = []
         answers: list[tuple[Recommendation, bytes | str | None]] = []
-        deliveries = Deliveries()
         for message in messages:
-            outcome = accept(message.value(), self._answered, self._clock.now_ms())
+            now_ms = self._clock.now_ms()
+            outcome = accept(message.value(), self._answered, now_ms, self._config.gate.future_tolerance_ms)
             if isinstance(outcome, Unreadable):
                 self._metrics.refused(outcome.error.code)
-                letter = dead_letter(message, outcome.error, self._clock.now_ms())
+                letter = dead_letter(message, outcome.error, now_ms)
                 send_dead_letter(self._producer, letter, on_delivery=deliveries.note)
                 continue
             if isinstance(outcome, Repeated):
@@ -101,14 +104,27 @@ class Worker:
                 answers.append((outcome, outcome.user_id or message.key()))
             else:
                 requests.append(outcome)
-        times.done("accept")
-        answered = self._pipeline.answer(requests, times) if requests else []
-        answers += ((answer, answer.user_id) for answer in answered)
+        stages.done("accept", len(requests))
+        answers += ((answer, answer.user_id) for answer in self._answer(requests, stages))
         for answer, key in answers:
             send(self._producer, RECOMMENDATIONS.name, encode(answer), key, on_delivery=deliveries.note)
         deliveries.confirm(self._producer)
-        times.done("publish")
-        self._metrics.batch((answer for answer, _ in answers), times.by_stage)
+        stages.done("publish", len(answers))
+        self._metrics.batch((answer for answer, _ in answers), stages)
+
+    def _answer(self, requests: Sequence[Request], stages: Stages) -> Sequence[Recommendation]:
+        """Answer a batch; if it fails as a whole, each request alone, so that one cannot take others down with it."""
+        if not requests:
+            return ()
+        try:
+            return self._pipeline.answer(requests, stages)
+        except Exception as error:
+            _LOG.exception("a batch of %d requests failed", len(requests))
+            if len(requests) > 1:
+                return [answer for request in requests for answer in self._answer([request], stages)]
+            (request,) = requests
+            message = f"{type(error).__name__} while answering; see the worker's log"
+            return [error_answer(request.request_id, request.user_id, "internal_error", message, self._clock.now_ms())]
 
 
 def recent_request_ids(config: KafkaConfig) -> Iterator[str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from features.activity import POSITIVE_ACTIONS
-from features.neighbours import CoOccurrence
+from features.co_occurrence import CoOccurrence
 from features.tables import Tables
 from features.user_record import RecordBuilder, UserRecord
 from models.contract import History, Progress, RankRequest

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from features.neighbours import CoOccurrence
+from features.co_occurrence import CoOccurrence
 from features.tables import Tables
 from models.artifact import MANIFEST
 from models.contract import History, Lineage, Ranker, RankRequest

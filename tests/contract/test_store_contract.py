@@ -244,6 +244,15 @@ def test_a_value_is_readable_text_in_redis(redis_server: RedisServer) -> None:
     store.close()
 
 
+@pytest.mark.parametrize("foreign", [b"hello", b"", b"a b c", b"1 x y"])
+def test_a_value_that_another_program_wrote_counts_as_absent(foreign: bytes, redis_server: RedisServer) -> None:
+    store = RedisStore(RedisConfig(url=redis_server.url, timeout_ms=TIMEOUT_MS, ttl_s=TTL_S))
+    with redis_server.client() as client:
+        client.set("foreign", foreign)
+    assert store.get_many(["foreign"]) == [None]
+    store.close()
+
+
 def _until(condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():

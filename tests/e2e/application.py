@@ -11,9 +11,7 @@ from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
 from runtime.kafka import (
     Deliveries,
-    assign_at_end,
     assign_from_beginning,
-    drain,
     position_of,
     producer,
     read_to_end,
@@ -21,10 +19,11 @@ from runtime.kafka import (
     send,
 )
 from schemas.click import Action, Click
-from schemas.codec import decode, encode
+from schemas.codec import encode
 from schemas.recommendation import Recommendation
 from schemas.request import Request
-from schemas.topics import CLICKS, RECOMMENDATIONS, REQUESTS
+from schemas.topics import CLICKS
+from serving.client import RecommendationClient
 
 ANSWER_WITHIN_MS = 60_000
 
@@ -39,8 +38,7 @@ class Application:
         self._config = config
         self._clock = SystemClock()
         self._producer = producer(config)
-        self._replies = reader(config)
-        assign_at_end(self._replies, [RECOMMENDATIONS.name])
+        self._client = RecommendationClient(config, self._clock)
 
     def now_ms(self) -> int:
         return self._clock.now_ms()
@@ -76,8 +74,9 @@ class Application:
         """Send a valid request and return its answer."""
         fields = {"k": 10, "timeout_ms": 10_000} | rest
         request = Request(request_id=self.new("r"), ts=self.now_ms(), user_id=user_id, **fields)
-        self.produce(REQUESTS.name, [(user_id, encode(request))])
-        return self.answers([request.request_id])[request.request_id]
+        answer = self._client.ask(request, ANSWER_WITHIN_MS)
+        assert answer is not None, f"no answer to {request}"
+        return answer
 
     def answers(self, request_ids: list[str]) -> dict[str, Recommendation]:
         """Wait for the answers to these requests; fail if one stays out."""
@@ -85,10 +84,8 @@ class Application:
         until_ms = self._clock.monotonic_ms() + ANSWER_WITHIN_MS
         while len(found) < len(request_ids):
             assert self._clock.monotonic_ms() < until_ms, f"no answer to {set(request_ids) - set(found)}"
-            for message in drain(self._replies, 500, 0.1):
-                answer = decode(message.value(), Recommendation)
-                if answer.request_id in request_ids:
-                    found[answer.request_id] = answer
+            answers = self._client.receive(0.1)
+            found |= {answer.request_id: answer for answer in answers if answer.request_id in request_ids}
         return found
 
     def read(self, topic: str, wanted: Callable[[Message], bool] = lambda _message: True) -> list[Message]:

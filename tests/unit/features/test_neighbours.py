@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from features.neighbours import CoOccurrence, NeighbourTable
+from features.co_occurrence import CoOccurrence
+from features.neighbours import NeighbourTable
 from runtime.config import NeighboursConfig
 from schemas.state import Neighbours
 from tests.builders import NOW_MS

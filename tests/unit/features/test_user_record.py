@@ -1,10 +1,13 @@
+import contextlib
+from collections.abc import Callable
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from features.user_record import Event, RecordBuilder, UserRecord, pack_record, parse_record, record_position
 from schemas.click import ACTIONS, Click
-from tests.builders import NOW_MS, click_of
+from tests.builders import NOW_MS, click_of, record_of
 
 ids = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20)
 events = st.builds(
@@ -81,3 +84,26 @@ def test_a_truncated_record_is_refused() -> None:
     for length in range(len(fields)):
         with pytest.raises(ValueError):  # noqa: PT011
             parse_record(b"\t".join(fields[:length]))
+
+
+@given(st.binary(max_size=400))
+def test_any_bytes_are_a_record_or_a_value_error(packed: bytes) -> None:
+    with contextlib.suppress(ValueError):
+        assert isinstance(parse_record(packed), UserRecord)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda fields: [*fields[:-3], "x", *fields[-2:]],
+        lambda fields: [*fields[:-1], "much"],
+        lambda fields: [*fields[:-4], "soon", *fields[-3:]],
+        lambda fields: fields[:-1],
+        lambda fields: ["1", "zero", *fields[2:]],
+    ],
+    ids=["action", "value", "ts", "length", "partition"],
+)
+def test_a_record_that_is_damaged_in_one_field_is_a_value_error(damage: Callable[[list[str]], list[str]]) -> None:
+    fields = pack_record(record_of("a", "b")).decode().split("\t")
+    with pytest.raises(ValueError, match=r"."):
+        parse_record("\t".join(damage(fields)).encode())

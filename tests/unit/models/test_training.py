@@ -17,7 +17,7 @@ HISTORY = History((click_of("u", "a"), click_of("u", "b"), click_of("v", "c")))
 def test_a_trained_model_lies_where_its_pointer_says(tmp_path: Path) -> None:
     config = load_config(overrides={"state_dir": tmp_path})
     seen: list[str] = []
-    pointer = train("cf", HISTORY, config, 0, lambda _done, _total, what: seen.append(what), ManualClock(NOW_MS))
+    pointer = train("cf", HISTORY, config, 0, ManualClock(NOW_MS), lambda _done, _total, what: seen.append(what))
     assert follow(pointer) == (tmp_path / "models" / "cf" / pointer.version).resolve()
     assert ItemCf.load(follow(pointer)).version == pointer.version
     assert pointer.version.startswith("20231114T221320000Z-")
@@ -27,9 +27,9 @@ def test_a_trained_model_lies_where_its_pointer_says(tmp_path: Path) -> None:
 
 def test_versions_sort_by_time_and_name_the_one_before_as_parent(tmp_path: Path) -> None:
     config, clock = load_config(overrides={"state_dir": tmp_path}), ManualClock(NOW_MS)
-    first = train("popularity", HISTORY, config, 0, clock=clock)
+    first = train("popularity", HISTORY, config, 0, clock)
     clock.advance(1)
-    second = train("popularity", HISTORY, config, 0, clock=clock)
+    second = train("popularity", HISTORY, config, 0, clock)
     assert second.version > first.version
     assert second.parent == first.version
 
@@ -37,4 +37,4 @@ def test_versions_sort_by_time_and_name_the_one_before_as_parent(tmp_path: Path)
 def test_an_unknown_model_is_refused_with_the_names_that_exist(tmp_path: Path) -> None:
     config = load_config(overrides={"state_dir": tmp_path})
     with pytest.raises(ArtifactError, match="popularity, cf, deepfm"):
-        train("gbdt", HISTORY, config, 0)
+        train("gbdt", HISTORY, config, 0, ManualClock(NOW_MS))

@@ -8,6 +8,8 @@ from schemas.request import Request
 from serving.accept import AnsweredRequests, Repeated, Unreadable, accept
 from tests.builders import NOW_MS, request_of
 
+TOLERANCE_MS = 60_000
+
 
 def body(**changes: object) -> bytes:
     fields: dict[str, object] = {"request_id": "r", "ts": NOW_MS, "user_id": "u", "k": 10} | changes
@@ -15,7 +17,7 @@ def body(**changes: object) -> bytes:
 
 
 def outcome(value: bytes | None, now_ms: int = NOW_MS) -> object:
-    return accept(value, AnsweredRequests(10), now_ms)
+    return accept(value, AnsweredRequests(10), now_ms, TOLERANCE_MS)
 
 
 def test_a_valid_request_is_accepted() -> None:
@@ -33,6 +35,7 @@ def test_a_valid_request_is_accepted() -> None:
         ({"k": ...}, "missing_field"),
         ({"ts": NOW_MS // 1000}, "timestamp_in_seconds"),
         ({"ts": -1}, "out_of_range"),
+        ({"ts": NOW_MS + 60_001}, "timestamp_in_future"),
         ({"user_id": ""}, "invalid_id"),
         ({"user_id": 17}, "wrong_type"),
         ({"user_id": ...}, "missing_field"),
@@ -82,7 +85,7 @@ def test_a_deadline_in_the_past_is_answered_at_once_and_says_so() -> None:
 def test_a_repeated_request_is_recognised_valid_or_not(value: bytes) -> None:
     answered = AnsweredRequests(10)
     answered.add(["r"])
-    assert accept(value, answered, NOW_MS) == Repeated("r")
+    assert accept(value, answered, NOW_MS, TOLERANCE_MS) == Repeated("r")
 
 
 def test_the_oldest_answers_are_forgotten_first() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from runtime.config import RouterConfig
 from schemas.item import Item
-from serving.router import MODEL_OF_TIER, Route, fall_back_to, forced, route
+from serving.router import MODEL_OF_TIER, Route, cheaper, fall_back_to, forced, route
 from tests.builders import record_of
 
 CONFIG = RouterConfig(heavy_above_events=50, heavy_above_streak=5, light_last_events=3)
@@ -42,9 +42,17 @@ def test_a_missing_model_falls_to_the_next_cheaper_tier_and_says_so() -> None:
     assert (chosen.tier, chosen.degradations) == ("stranger", ("deepfm_unavailable", "cf_unavailable"))
 
 
-def test_falling_back_keeps_what_was_degraded_before() -> None:
+def test_falling_back_says_only_what_it_left_out_itself() -> None:
     chosen = fall_back_to(Route("heavy", "deepfm", "why", ("earlier",)), {"cf"})
-    assert chosen == Route("light", "cf", "why", ("earlier", "deepfm_unavailable"))
+    assert chosen == Route("light", "cf", "why", ("deepfm_unavailable",))
+
+
+def test_after_a_failure_the_next_cheaper_model_that_is_there_takes_over() -> None:
+    assert cheaper(Route("heavy", "deepfm", "why"), {"cf", "popularity"}) == Route("light", "cf", "why")
+    skipped = cheaper(Route("heavy", "deepfm", "why"), {"popularity"})
+    assert skipped == Route("stranger", "popularity", "why", ("cf_unavailable",))
+    assert cheaper(Route("light", "cf", "why"), set()) is None
+    assert cheaper(Route("stranger", "popularity", "why"), {"cf"}) is None
 
 
 def test_a_request_can_force_a_model_that_is_there_and_no_other() -> None:

@@ -1,6 +1,7 @@
 """Taking up a new model while the old one serves."""
 
 import threading
+import time
 
 from models.contract import Ranker
 from runtime.errors import ArtifactError
@@ -42,16 +43,21 @@ def test_a_refused_artifact_leaves_the_old_model_in_place() -> None:
 
 
 def test_the_later_pointer_wins_even_if_it_is_loaded_first() -> None:
-    loaded_late = threading.Event()
+    second_is_loading, third_serves = threading.Event(), threading.Event()
 
     def load(each: ModelPointer) -> Ranker:
         if each.version == "2":
-            loaded_late.wait(10)
+            second_is_loading.set()
+            assert third_serves.wait(10)
         return ranker(each.version)
 
     swap = ModelSwap({}, load)
     swap.take(pointer("2"))
+    assert second_is_loading.wait(10)
     swap.take(pointer("3"))
-    loaded_late.set()
+    deadline = time.monotonic() + 10
+    while "cf" not in swap.rankers and time.monotonic() < deadline:
+        time.sleep(0.001)
+    third_serves.set()
     swap.wait()
     assert swap.rankers["cf"].version == "3"
