@@ -26,7 +26,10 @@ from models.registry import NAMES
 from models.training import publish_models, train
 from runtime.clock import SystemClock
 from runtime.config import Config, KafkaConfig, load_config
-from runtime.kafka import assign_at_end, create_topics, drain, group_consumer, producer, reader, send
+from runtime.kafka.clients import group_consumer, producer, reader
+from runtime.kafka.reading import assign_at_end, drain
+from runtime.kafka.sending import send
+from runtime.kafka.topics import create_topics
 from runtime.lifecycle import StopSignal
 from schemas.codec import encode
 from schemas.request import Request

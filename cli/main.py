@@ -1,8 +1,10 @@
 """The `headrace` command: registers one file per verb and turns errors into one readable line."""
 
 import logging
+import signal
 import sys
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -68,6 +70,8 @@ def main() -> None:
     """Run the command line; the entry point of the `headrace` script."""
     # Without a handler of any kind Python prints warnings to stderr, and librdkafka warns of every connection attempt.
     logging.getLogger("headrace").addHandler(logging.NullHandler())
+    # As Ctrl-C does, so that `up` and `demo` stop what they started; the processes under `run` take it over.
+    signal.signal(signal.SIGTERM, _terminate)
     try:
         app()
     except (HeadraceError, MessageError) as error:
@@ -75,3 +79,14 @@ def main() -> None:
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
+    except Exception as error:
+        from confluent_kafka import KafkaException  # here, so that a command without Kafka does not wait for it
+
+        if not isinstance(error, KafkaException):
+            raise
+        print(f"error: the Kafka client says: {error.args[0].str()}", file=sys.stderr)
+        sys.exit(1)
+
+
+def _terminate(_number: int, _frame: FrameType | None) -> None:
+    sys.exit(143)

@@ -3,10 +3,10 @@
 import gzip
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated
+from typing import IO, TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import msgspec
 
     from schemas.topics import Topic
+
+    Message = TypeVar("Message", bound=msgspec.Struct)
 
 app = typer.Typer(no_args_is_help=True, help="Send a file of JSON lines to `clicks`, `items` or `users`.")
 
@@ -52,12 +54,10 @@ def users(context: typer.Context, file: File, no_check: NoCheck = False) -> None
     _produce(context, USERS, file, no_check)
 
 
-def read_messages(
-    lines: Iterator[bytes], name: str, kind: "type[msgspec.Struct]", id_field: str, no_check: bool
-) -> Iterator[tuple[str | None, bytes]]:
-    """Yield the key and the value of every line that is not blank.
+def read_messages(lines: Iterable[bytes], name: str, kind: "type[Message]") -> "Iterator[tuple[Message, bytes]]":
+    """Yield what every line that is not blank says, and the line itself.
 
-    Raises `DataError` with the line's number for the first one that is not a valid `kind`, unless `no_check`.
+    Raises `DataError` with the line's number for the first one that is not a valid `kind`.
     """
     from runtime.errors import DataError
     from schemas.codec import decode
@@ -67,13 +67,20 @@ def read_messages(
         value = line.strip()
         if not value:
             continue
-        if no_check:
-            yield _key_if_readable(value, id_field), value
-            continue
         try:
-            yield getattr(decode(value, kind), id_field), value
+            yield decode(value, kind), value
         except MessageError as error:
             raise DataError(f"{name}, line {number}: {error.code}: {error}") from error
+
+
+def read_keys(
+    lines: Iterable[bytes], name: str, kind: "type[msgspec.Struct]", id_field: str, no_check: bool
+) -> Iterator[tuple[str | None, bytes]]:
+    """Yield the key of every line that is not blank, and the line itself; with `no_check` nothing is refused."""
+    if no_check:
+        yield from ((_key_if_readable(value, id_field), value) for value in filter(None, map(bytes.strip, lines)))
+    else:
+        yield from ((getattr(message, id_field), value) for message, value in read_messages(lines, name, kind))
 
 
 def _key_if_readable(value: bytes, id_field: str) -> str | None:
@@ -91,7 +98,9 @@ def _produce(context: typer.Context, topic: "Topic", file: str, no_check: bool) 
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn
 
     from runtime.errors import DataError
-    from runtime.kafka import Deliveries, partitions_of, producer, send
+    from runtime.kafka.clients import producer
+    from runtime.kafka.sending import Deliveries, send
+    from runtime.kafka.topics import partitions_of
 
     assert topic.kind is not None
     config = load(context)
@@ -105,7 +114,7 @@ def _produce(context: typer.Context, topic: "Topic", file: str, no_check: bool) 
         task = progress.add_task(f"{topic.name} <- {file}, bytes", total=size)
         wrong: DataError | None = None
         try:
-            for count, (key, value) in enumerate(read_messages(lines, file, topic.kind, topic.key, no_check)):
+            for count, (key, value) in enumerate(read_keys(lines, file, topic.kind, topic.key, no_check)):
                 send(sink, topic.name, value, key, on_delivery=deliveries.note)
                 if size is not None and count % 1_000 == 0:
                     progress.update(task, completed=raw.tell())

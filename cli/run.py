@@ -16,6 +16,10 @@ app = typer.Typer(
     help="Run one process in the foreground until Ctrl-C (under systemd, in a container, or while debugging).",
 )
 
+Instance = Annotated[
+    str, typer.Option(help="Its name in the consumer group; of several such processes each needs one of its own.")
+]
+
 
 def _foreground(context: typer.Context, process: "Callable[[Config, StopSignal], None]") -> None:
     from runtime.lifecycle import StopSignal, log_to_stderr
@@ -25,12 +29,12 @@ def _foreground(context: typer.Context, process: "Callable[[Config, StopSignal],
 
 
 @app.command()
-def gate(context: typer.Context) -> None:
+def gate(context: typer.Context, instance: Instance = "gate") -> None:
     """Judge `clicks` into `clicks.accepted` and `dead-letters`."""
     from jobs.gate import run_gate
     from runtime.clock import SystemClock
 
-    _foreground(context, lambda config, stop: run_gate(config, SystemClock(), stop))
+    _foreground(context, lambda config, stop: run_gate(config, SystemClock(), stop, instance))
 
 
 @app.command()
@@ -40,11 +44,13 @@ def jobs(context: typer.Context) -> None:
 
     from jobs.keeper import keep_jobs
     from stack.flink import flink_environment, prepare_flink
+    from stack.jars import ensure_jars
     from stack.layout import Layout
 
     def keep(config: "Config", stop: "StopSignal") -> None:
         layout = Layout.of(config)
         if "flink" not in config.stack.parts:
+            ensure_jars(config.cache_dir, ["flink"])
             prepare_flink(config, layout)
         keep_jobs(config, dict(os.environ) | flink_environment(layout), stop)
 
@@ -52,18 +58,30 @@ def jobs(context: typer.Context) -> None:
 
 
 @app.command()
-def materializer(context: typer.Context) -> None:
+def materializer(
+    context: typer.Context,
+    instance: Instance = "materializer",
+    rebuild: Annotated[
+        bool,
+        typer.Option(
+            "--rebuild",
+            help="Write all that the topics hold once more, beside the running one, and end: for a Redis that lost it.",
+        ),
+    ] = False,
+) -> None:
     """Write the compacted topics to Redis."""
     from features.redis_store import RedisStore
-    from jobs.materializer import WRITE_TIMEOUT_MS, run_materializer
+    from jobs.materializer import WRITE_TIMEOUT_MS, rebuild_store, run_materializer
     from runtime.clock import SystemClock
 
-    _foreground(
-        context,
-        lambda config, stop: run_materializer(
-            config, RedisStore(config.redis, timeout_ms=WRITE_TIMEOUT_MS), SystemClock(), stop
-        ),
-    )
+    def write(config: "Config", stop: "StopSignal") -> None:
+        store = RedisStore(config.redis, timeout_ms=WRITE_TIMEOUT_MS)
+        if rebuild:
+            print(f"{rebuild_store(config, store, SystemClock(), stop):,} messages written")
+        else:
+            run_materializer(config, store, SystemClock(), stop, instance)
+
+    _foreground(context, write)
 
 
 @app.command()
@@ -76,10 +94,7 @@ def neighbours(context: typer.Context) -> None:
 
 
 @app.command()
-def worker(
-    context: typer.Context,
-    instance: Annotated[str, typer.Option(help="Its name among several workers.")] = "worker-0",
-) -> None:
+def worker(context: typer.Context, instance: Instance = "worker-0") -> None:
     """Answer `recommend.requests` on `recommendations`."""
     from features.redis_store import RedisStore
     from features.tables import Tables

@@ -30,7 +30,7 @@ def start(
 
 def supervise(config: "Config") -> None:
     """Be the supervisor: run the embedded parts, create the topics, run our own processes, until told to stop."""
-    from runtime.kafka import create_topics
+    from runtime.kafka.topics import create_topics
     from runtime.lifecycle import StopSignal, log_to_stderr
     from schemas.topics import TOPICS
     from stack.embedded import embedded_services, supervisor_of

@@ -20,7 +20,8 @@ def topics(
     from rich.console import Console
     from rich.table import Column, Table
 
-    from runtime.kafka import create_topics, existing_topics, reader
+    from runtime.kafka.clients import reader
+    from runtime.kafka.topics import create_topics, existing_topics
     from schemas.topics import TOPICS
 
     config = load(context)
@@ -48,7 +49,8 @@ def topics(
 
 def _size(consumer: "Consumer", topic: "Topic") -> tuple[str, str]:
     """The partition count, and how many offsets there are; what is compacted or expired within is still counted."""
-    from runtime.kafka import partitions_of, watermarks
+    from runtime.kafka.reading import watermarks
+    from runtime.kafka.topics import partitions_of
 
     partitions = partitions_of(consumer, topic.name)
     bounds = [watermarks(consumer, topic.name, partition) for partition in partitions]

@@ -31,54 +31,29 @@ Publish = Annotated[
     bool, typer.Option("--publish", help="Hand the model to the workers; always done for --from topic.")
 ]
 
-
-@app.command()
-def popularity(
-    context: typer.Context,
-    source: From,
-    items: Items = None,
-    users: Users = None,
-    seed: Seed = 0,
-    publish: Publish = False,
-) -> None:
-    """Popularity: the decayed event count of each item, for strangers."""
-    _train(context, "popularity", source, items, users, seed, publish)
-
-
-@app.command()
-def cf(
-    context: typer.Context,
-    source: From,
-    items: Items = None,
-    users: Users = None,
-    seed: Seed = 0,
-    publish: Publish = False,
-) -> None:
-    """Item-item collaborative filtering over the last events, for light users."""
-    _train(context, "cf", source, items, users, seed, publish)
-
-
-@app.command()
-def deepfm(
-    context: typer.Context,
-    source: From,
-    items: Items = None,
-    users: Users = None,
-    seed: Seed = 0,
-    publish: Publish = False,
-) -> None:
-    """DeepFM: re-ranks what recall proposes, for heavy users."""
-    _train(context, "deepfm", source, items, users, seed, publish)
+MODELS = {  # as in models.registry, which would take a second to import
+    "popularity": "Popularity: the decayed event count of each item, for strangers.",
+    "cf": "Item-item collaborative filtering over the last events, for light users.",
+    "deepfm": "DeepFM: re-ranks what recall proposes, for heavy users.",
+}
 
 
 def _train(
-    context: typer.Context, name: str, source: str, items: str | None, users: str | None, seed: int, publish: bool
+    context: typer.Context,
+    source: From,
+    items: Items = None,
+    users: Users = None,
+    seed: Seed = 0,
+    publish: Publish = False,
 ) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
     from models.training import publish_models, train
+    from runtime.clock import SystemClock
 
+    name = context.command.name
+    assert name is not None
     config = load(context)
     history = _history(config, source, items, users)
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
@@ -88,10 +63,14 @@ def _train(
         def on_progress(done: int, total: int, what: str) -> None:
             bar.update(task, completed=done, total=total, description=f"training {name}: {what}")
 
-        pointer = train(name, history, config, seed, on_progress)
+        pointer = train(name, history, config, seed, SystemClock(), on_progress)
     if publish or source == TOPIC:
         publish_models(config.kafka, [pointer])
     _report(pointer, len(history.clicks))
+
+
+for _name, _what in MODELS.items():
+    app.command(_name, help=_what)(_train)
 
 
 def _history(config: "Config", source: str, items: str | None, users: str | None) -> "History":
@@ -103,29 +82,30 @@ def _history(config: "Config", source: str, items: str | None, users: str | None
 
     if source != TOPIC:
         return History(
-            tuple(read_file(source, Click, "user_id")),
-            {item.item_id: item for item in (read_file(items, Item, "item_id") if items is not None else ())},
-            {user.user_id: user for user in (read_file(users, User, "user_id") if users is not None else ())},
+            tuple(read_file(source, Click)),
+            {item.item_id: item for item in (read_file(items, Item) if items is not None else ())},
+            {user.user_id: user for user in (read_file(users, User) if users is not None else ())},
         )
     if items is not None or users is not None:
         raise DataError("--items and --users go with a file of clicks; with --from topic they come from Kafka too")
     return read_topics(config.kafka)
 
 
-def read_file(file: str, kind: "type[Message]", id_field: str) -> "Iterator[Message]":
+def read_file(file: str, kind: "type[Message]") -> "Iterator[Message]":
     """Yield every message of a file of JSON lines; raise `DataError` with file and line for one that is wrong."""
     from cli.produce import opened, read_messages
-    from schemas.codec import decode
 
     with opened(file) as (lines, _, _):
-        for _, value in read_messages(lines, file, kind, id_field, no_check=False):
-            yield decode(value, kind)
+        for message, _ in read_messages(lines, file, kind):
+            yield message
 
 
 def read_topics(config: "KafkaConfig") -> "History":
     """Return what `clicks.accepted`, `items` and `users` hold up to their current end, clicks by event time."""
+    from features.entries import apply_entry
     from models.contract import History
-    from runtime.kafka import assign_from_beginning, read_to_end, reader
+    from runtime.kafka.clients import reader
+    from runtime.kafka.reading import assign_from_beginning, read_to_end
     from schemas.click import Click
     from schemas.codec import decode
     from schemas.errors import MessageError
@@ -141,16 +121,13 @@ def read_topics(config: "KafkaConfig") -> "History":
     try:
         spans = assign_from_beginning(consumer, (CLICKS_ACCEPTED.name, ITEMS.name, USERS.name))
         for message in read_to_end(consumer, spans):
-            key, value = (message.key() or b"").decode(errors="replace"), message.value()
             try:
                 if message.topic() == CLICKS_ACCEPTED.name:
-                    clicks.append(decode(value, Click))
-                elif value is None:
-                    (items if message.topic() == ITEMS.name else users).pop(key, None)
+                    clicks.append(decode(message.value(), Click))
                 elif message.topic() == ITEMS.name:
-                    items[key] = decode(value, Item)
+                    apply_entry(items, Item, ITEMS.key, message.key(), message.value())
                 else:
-                    users[key] = decode(value, User)
+                    apply_entry(users, User, USERS.key, message.key(), message.value())
             except MessageError:
                 skipped += 1
     finally:

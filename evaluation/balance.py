@@ -10,7 +10,8 @@ from features.user_record import record_position
 from runtime.clock import Clock
 from runtime.config import KafkaConfig
 from runtime.dead_letters import read_dead_letter
-from runtime.kafka import assign_from_beginning, drain, read_to_end, reader
+from runtime.kafka.clients import reader
+from runtime.kafka.reading import assign_from_beginning, drain, read_to_end
 from schemas.codec import decode
 from schemas.recommendation import Recommendation
 from schemas.topics import DEAD_LETTERS, FEATURES_USER, RECOMMENDATIONS

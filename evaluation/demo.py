@@ -14,7 +14,9 @@ from jobs.keeper import list_jobs
 from runtime.clock import Clock
 from runtime.config import Config, KafkaConfig
 from runtime.errors import KafkaError
-from runtime.kafka import Deliveries, assign_at_end, producer, reader, send
+from runtime.kafka.clients import producer, reader
+from runtime.kafka.reading import assign_at_end
+from runtime.kafka.sending import Deliveries, send
 from schemas.codec import encode
 from schemas.item import Item
 from schemas.recommendation import Recommendation

@@ -11,7 +11,8 @@ from evaluation.protocol import Audience, Plan, asks_before
 from runtime.clock import Clock
 from runtime.config import KafkaConfig
 from runtime.errors import KafkaError
-from runtime.kafka import Deliveries, producer, send
+from runtime.kafka.clients import producer
+from runtime.kafka.sending import Deliveries, send
 from schemas.codec import encode
 from schemas.recommendation import Recommendation
 from schemas.request import Request

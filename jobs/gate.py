@@ -5,6 +5,7 @@ It holds the only truth about validity, so no job behind it has to defend itself
 
 import logging
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import Consumer, Message, TopicPartition
@@ -13,10 +14,13 @@ from jobs.gate_progress import OUTPUTS, GateProgress, source_header
 from runtime.clock import Clock
 from runtime.config import Config
 from runtime.dead_letters import dead_letter, send_dead_letter
-from runtime.kafka import Deliveries, drain, group_consumer, partitions_of, position_of, producer, send
+from runtime.kafka.clients import group_consumer, producer
+from runtime.kafka.reading import drain, position_of
+from runtime.kafka.sending import Deliveries, send
+from runtime.kafka.topics import partitions_of
 from runtime.lifecycle import StopSignal, say_ready
 from schemas.click import Click
-from schemas.codec import check_not_in_future, decode, encode
+from schemas.codec import check_not_in_future, decode, encode_bounded
 from schemas.dead_letter import DeadLetter
 from schemas.errors import MessageError
 from schemas.topics import CLICKS, CLICKS_ACCEPTED
@@ -32,14 +36,22 @@ COMMIT_INTERVAL_MS = 100
 _LOG = logging.getLogger("headrace.gate")
 
 
-def judge(message: Message, now_ms: int, future_tolerance_ms: int) -> Click | DeadLetter:
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A valid click as it goes to `clicks.accepted`: `value` is its JSON without what the schema does not know."""
+
+    user_id: str
+    value: bytes
+
+
+def judge(message: Message, now_ms: int, future_tolerance_ms: int) -> Accepted | DeadLetter:
     """Return the click that `message` holds, or the dead letter that says why there is none."""
     try:
         click = decode(message.value(), Click)
         check_not_in_future(click.ts, now_ms, future_tolerance_ms)
+        return Accepted(click.user_id, encode_bounded(click))
     except MessageError as error:
         return dead_letter(message, error, now_ms)
-    return click
 
 
 class _Gate(Deliveries):
@@ -63,8 +75,13 @@ class _Gate(Deliveries):
         self._progress.take_over(consumer, partitions)
         say_ready()
 
-    def on_revoke(self, consumer: Consumer, _partitions: list[TopicPartition]) -> None:
+    def on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._progress.commit(consumer, asynchronous=False)
+        self._progress.give_up(partitions)
+
+    def on_lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        _LOG.warning("partitions %s are another gate's by now", [each.partition for each in partitions])
+        self._progress.give_up(partitions)
 
     def turn(self, consumer: Consumer) -> None:
         messages = drain(consumer, MAX_BATCH, IDLE_WAIT_S)
@@ -72,6 +89,8 @@ class _Gate(Deliveries):
         last: dict[int, int] = {}
         for message in messages:
             _, partition, offset = position_of(message)
+            if not self._progress.has(partition):
+                continue  # taken away while this batch was collected
             if not self._progress.is_done(partition, offset):
                 self._write(judge(message, now_ms, self._tolerance_ms), source_header(partition, offset))
             last[partition] = offset
@@ -82,10 +101,10 @@ class _Gate(Deliveries):
             self._progress.commit(consumer, asynchronous=True)
             self._committed_at_ms = self._clock.monotonic_ms()
 
-    def _write(self, outcome: Click | DeadLetter, header: tuple[str, bytes]) -> None:
-        if isinstance(outcome, Click):
+    def _write(self, outcome: Accepted | DeadLetter, header: tuple[str, bytes]) -> None:
+        if isinstance(outcome, Accepted):
             self.outcomes["accepted"] += 1
-            value, key = encode(outcome), outcome.user_id
+            value, key = outcome.value, outcome.user_id
             send(self._producer, CLICKS_ACCEPTED.name, value, key, on_delivery=self.note, headers=[header])
         else:
             self.outcomes[outcome.code] += 1
@@ -102,7 +121,7 @@ def run_gate(config: Config, clock: Clock, stop: StopSignal, instance: str = "ga
     try:
         for topic in (CLICKS.name, *OUTPUTS):
             partitions_of(consumer, topic)
-        consumer.subscribe([CLICKS.name], on_assign=gate.on_assign, on_revoke=gate.on_revoke)
+        consumer.subscribe([CLICKS.name], on_assign=gate.on_assign, on_revoke=gate.on_revoke, on_lost=gate.on_lost)
         while not stop.stopping:
             gate.turn(consumer)
     finally:

@@ -6,13 +6,15 @@ behind those ends, and its successor reads just that much back before it starts.
 """
 
 import logging
-import sys
+from collections.abc import Iterable
 
 import msgspec
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from runtime.config import KafkaConfig
-from runtime.kafka import REQUEST_TIMEOUT_S, assign_from, position_of, read_to_end, reader, watermarks
+from runtime.kafka.clients import commit, reader
+from runtime.kafka.reading import assign_from, position_of, read_to_end, watermarks
+from runtime.kafka.topics import REQUEST_TIMEOUT_S
 from schemas.topics import CLICKS, CLICKS_ACCEPTED, DEAD_LETTERS
 
 OUTPUTS = (CLICKS_ACCEPTED.name, DEAD_LETTERS.name)
@@ -91,9 +93,18 @@ class GateProgress:
         self._uncommitted = False
         _LOG.info("from %s; %d of that already written", self._next, len(self._written))
 
+    def give_up(self, partitions: Iterable[TopicPartition]) -> None:
+        """Forget these: another gate goes on with them, and commits their offsets."""
+        for each in partitions:
+            self._next.pop(each.partition, None)
+
+    def has(self, partition: int) -> bool:
+        """Whether this gate is the one to judge the clicks of `partition`."""
+        return partition in self._next
+
     def is_done(self, partition: int, offset: int) -> bool:
-        """Whether the outcome of this click is written already, or is another gate's to write."""
-        return offset < self._next.get(partition, sys.maxsize) or (partition, offset) in self._written
+        """Whether the outcome of this click, in a partition that the gate has, is written already."""
+        return offset < self._next[partition] or (partition, offset) in self._written
 
     def passed(self, partition: int, offset: int) -> None:
         """Note that everything up to the click at (partition, offset) is written and acknowledged."""
@@ -101,18 +112,20 @@ class GateProgress:
         self._uncommitted = True
 
     def acknowledged(self, message: Message) -> None:
-        """Note that the broker has the output record `message`."""
+        """Note that the broker has the output record `message`.
+
+        Nothing is committed until its source has passed: a gate that fails in between would otherwise leave ends
+        behind this record and a position before its source, and its successor would write the record again.
+        """
         topic, partition, offset = position_of(message)
         self._ends[topic][partition] = offset + 1
+        self._uncommitted = False
 
     def commit(self, consumer: Consumer, *, asynchronous: bool) -> None:
-        """Commit all positions, if there is news."""
+        """Commit all positions, if there is news; a failure is logged."""
         if not self._uncommitted:
             return
         metadata = pack_ends(self._ends)
         offsets = [TopicPartition(CLICKS.name, partition, offset, metadata) for partition, offset in self._next.items()]
-        if asynchronous:
-            consumer.commit(offsets=offsets)
-        else:
-            consumer.commit(offsets=offsets, asynchronous=False)
+        commit(consumer, offsets, asynchronous=asynchronous)
         self._uncommitted = False

@@ -9,17 +9,20 @@ from collections.abc import Callable, Iterable
 import msgspec
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
+from features.entries import entry_id, read_entry
 from features.store import Family, FeatureStore, Write
 from features.user_record import record_position
 from runtime.clock import Clock
 from runtime.config import Config
 from runtime.dead_letters import dead_letter, send_dead_letter
 from runtime.errors import StoreUnavailable
-from runtime.kafka import Deliveries, drain, group_consumer, partitions_of, position_of, producer
+from runtime.kafka.clients import commit, group_consumer, producer, reader
+from runtime.kafka.reading import assign_from_beginning, drain, position_of, read_to_end
+from runtime.kafka.sending import Deliveries
+from runtime.kafka.topics import partitions_of
 from runtime.lifecycle import StopSignal, say_ready
-from schemas.codec import decode
 from schemas.dead_letter import DeadLetter
-from schemas.errors import MessageError, UnreadableRecord, WrongKey
+from schemas.errors import MessageError, UnreadableRecord
 from schemas.item import Item
 from schemas.state import Leaderboard
 from schemas.topics import DEAD_LETTERS, FEATURES_USER, ITEMS, LEADERBOARDS, USERS
@@ -52,8 +55,8 @@ def write_of(message: Message, now_ms: int) -> Write | DeadLetter:
     topic, *_ = position_of(message)
     family, read = _FAMILIES[topic]
     try:
-        key = _text(message.key())
-        partition, offset = read(message, key)
+        key = entry_id(message.key())
+        partition, offset = read(message)
     except MessageError as error:
         return dead_letter(message, error, now_ms)
     return Write(family.key(key), message.value(), partition, offset)
@@ -69,14 +72,7 @@ def latest(writes: Iterable[Write]) -> list[Write]:
     return list(kept.values())
 
 
-def _text(key: bytes | None) -> str:
-    try:
-        return (key or b"").decode()
-    except UnicodeDecodeError as error:
-        raise WrongKey(f"the key is not UTF-8: {error}") from error
-
-
-def _user_record(message: Message, _key: str) -> Position:
+def _user_record(message: Message) -> Position:
     """The record's own position: a job that replays the log after a crash must not move a user backwards."""
     value = message.value()
     if value is None:
@@ -87,24 +83,20 @@ def _user_record(message: Message, _key: str) -> Position:
         raise UnreadableRecord(f"{error}; only the user record job may write to this topic") from error
 
 
-def _json(kind: type[msgspec.Struct], id_field: str) -> Callable[[Message, str], Position]:
-    def read(message: Message, key: str) -> Position:
+def _json(kind: type[msgspec.Struct], id_field: str) -> Callable[[Message], Position]:
+    def read(message: Message) -> Position:
         _, partition, offset = position_of(message)
-        value = message.value()
-        if value is not None:
-            entity_id = getattr(decode(value, kind), id_field)
-            if entity_id != key:
-                raise WrongKey(f"the key is {key!r}, {id_field} is {entity_id!r}; send {id_field} as the key")
+        read_entry(kind, id_field, message.key(), message.value())
         return partition, offset
 
     return read
 
 
-_FAMILIES: dict[str, tuple[Family, Callable[[Message, str], Position]]] = {
+_FAMILIES: dict[str, tuple[Family, Callable[[Message], Position]]] = {
     FEATURES_USER.name: (Family.USER, _user_record),
-    USERS.name: (Family.PROFILE, _json(User, "user_id")),
-    ITEMS.name: (Family.ITEM, _json(Item, "item_id")),
-    LEADERBOARDS.name: (Family.LEADERBOARD, _json(Leaderboard, "board")),
+    USERS.name: (Family.PROFILE, _json(User, USERS.key)),
+    ITEMS.name: (Family.ITEM, _json(Item, ITEMS.key)),
+    LEADERBOARDS.name: (Family.LEADERBOARD, _json(Leaderboard, LEADERBOARDS.key)),
 }
 
 
@@ -128,8 +120,11 @@ class _Materializer:
         say_ready()
 
     def on_revoke(self, consumer: Consumer, _partitions: list[TopicPartition]) -> None:
-        if self._uncommitted:
-            consumer.commit(offsets=self._take_offsets(), asynchronous=False)
+        commit(consumer, self._take_offsets(), asynchronous=False)
+
+    def on_lost(self, _consumer: Consumer, _partitions: list[TopicPartition]) -> None:
+        _LOG.warning("the partitions are another's by now")
+        self._uncommitted.clear()
 
     def turn(self, consumer: Consumer) -> None:
         messages = drain(consumer, MAX_BATCH, IDLE_WAIT_S)
@@ -147,7 +142,7 @@ class _Materializer:
             topic, partition, offset = position_of(message)
             self._uncommitted[topic, partition] = offset + 1
         if self._uncommitted and self._clock.monotonic_ms() - self._committed_at_ms >= COMMIT_INTERVAL_MS:
-            consumer.commit(offsets=self._take_offsets())
+            commit(consumer, self._take_offsets(), asynchronous=True)
             self._committed_at_ms = self._clock.monotonic_ms()
 
     def _written(self, consumer: Consumer, writes: list[Write]) -> bool:
@@ -161,7 +156,7 @@ class _Materializer:
                     self._store_is_away = True
                     consumer.pause(consumer.assignment())
                 # Nothing comes from paused partitions, but without a poll the group would take them away.
-                consumer.poll(RETRY_WAIT_S)
+                drain(consumer, 1, RETRY_WAIT_S)
             else:
                 if self._store_is_away:
                     _LOG.info("the store is back")
@@ -192,8 +187,35 @@ def run_materializer(
     try:
         for topic in (*_FAMILIES, DEAD_LETTERS.name):
             partitions_of(consumer, topic)
-        consumer.subscribe(list(_FAMILIES), on_assign=job.on_assign, on_revoke=job.on_revoke)
+        consumer.subscribe(list(_FAMILIES), on_assign=job.on_assign, on_revoke=job.on_revoke, on_lost=job.on_lost)
         while not stop.stopping:
             job.turn(consumer)
+    finally:
+        consumer.close()
+
+
+def rebuild_store(config: Config, store: FeatureStore, clock: Clock, stop: StopSignal) -> int:
+    """Write what the topics hold now to `store` once more; return how many messages were written.
+
+    Meanwhile the materializer may go on: the guard keeps what is newer. Only a user record that is deleted while
+    this runs can come back, since its deletion has no position in the clicks. What cannot be stored is left out: the
+    materializer has made a dead letter of it. Raises `StoreUnavailable`, or `KafkaError` if a topic is missing.
+    """
+    consumer = reader(config.kafka)
+    batch: list[Write] = []
+    written = 0
+    try:
+        for message in read_to_end(consumer, assign_from_beginning(consumer, _FAMILIES)):
+            if stop.stopping:
+                return written
+            outcome = write_of(message, clock.now_ms())
+            if isinstance(outcome, Write):
+                batch.append(outcome)
+            if len(batch) == MAX_BATCH:
+                store.put_many(latest(batch))
+                written += len(batch)
+                batch.clear()
+        store.put_many(latest(batch))
+        return written + len(batch)
     finally:
         consumer.close()

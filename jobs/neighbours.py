@@ -12,16 +12,10 @@ from features.activity import POSITIVE_ACTIONS
 from features.co_occurrence import CoOccurrence
 from runtime.clock import Clock
 from runtime.config import Config, NeighboursConfig
-from runtime.kafka import (
-    Deliveries,
-    assign_from_beginning,
-    drain,
-    partitions_of,
-    producer,
-    read_to_end,
-    reader,
-    send,
-)
+from runtime.kafka.clients import producer, reader
+from runtime.kafka.reading import assign_from_beginning, drain, read_to_end
+from runtime.kafka.sending import Deliveries, send
+from runtime.kafka.topics import partitions_of
 from runtime.lifecycle import StopSignal, say_ready
 from schemas.click import Click
 from schemas.codec import decode, encode

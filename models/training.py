@@ -10,7 +10,8 @@ from models.contract import History, Lineage, Progress, no_progress
 from models.registry import ranker_class
 from runtime.clock import Clock
 from runtime.config import Config, KafkaConfig
-from runtime.kafka import Deliveries, producer, send
+from runtime.kafka.clients import producer
+from runtime.kafka.sending import Deliveries, send
 from schemas.codec import encode
 from schemas.state import ModelPointer
 from schemas.topics import MODELS

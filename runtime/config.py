@@ -8,20 +8,43 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
+    InitSettingsSource,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
     TomlConfigSettingsSource,
 )
 
 from runtime.errors import ConfigError
+from runtime.files import write_atomically
 from runtime.lifecycle import READY_VARIABLE
 
 ENV_PREFIX = "HEADRACE_"
 CONFIG_VARIABLE = "HEADRACE_CONFIG"
 DEFAULT_FILE = Path(__file__).resolve().parent.parent / "ops" / "headrace.toml"
+
+MAX_PARTITIONS = 200
+"""The gate keeps one number per partition in the metadata of a commit, of which a broker takes 4,096 bytes."""
+
+RESERVED_CLIENT_PROPERTIES = frozenset(
+    {
+        "bootstrap.servers",
+        "acks",
+        "enable.idempotence",
+        "partitioner",
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "auto.offset.reset",
+        "group.id",
+        "group.instance.id",
+        "isolation.level",
+    }
+)
+"""librdkafka properties on which order, placement and exactly one answer depend."""
 
 Positive = Annotated[int, Field(ge=1)]
 Part = Literal["kafka", "redis", "flink"]
@@ -35,10 +58,17 @@ class KafkaConfig(_Section):
     """Where Kafka is, how topics are laid out, and what its clients are told besides."""
 
     bootstrap_servers: str = Field(min_length=1)
-    partitions: Positive
+    partitions: int = Field(ge=1, le=MAX_PARTITIONS)
     replication_factor: Positive
     client: dict[str, str | int | float | bool]
     java_client: dict[str, str | int | float | bool]
+
+    @field_validator("client")
+    @classmethod
+    def _leaves_our_guarantees_alone(cls, client: dict[str, Any]) -> dict[str, Any]:
+        if taken := sorted(client.keys() & RESERVED_CLIENT_PROPERTIES):
+            raise ValueError(f"{', '.join(taken)} is set by Headrace, whose guarantees depend on it; leave it out")
+        return client
 
 
 class RedisConfig(_Section):
@@ -136,15 +166,18 @@ class Config(BaseSettings):
     worker: WorkerConfig
 
 
-def load_config(file: Path | None = None, overrides: Mapping[str, Any] | None = None) -> Config:
+def load_config(
+    file: Path | None = None,
+    overrides: Mapping[str, Any] | None = None,
+    other_defaults: Mapping[str, Any] | None = None,
+) -> Config:
     """Return the defaults, overlaid with `file` (or $HEADRACE_CONFIG), the environment and then `overrides`.
 
-    `overrides` is a partial tree, {"kafka": {"partitions": 8}}. Raises `ConfigError`, naming the key, the value and
-    the remedy, before anything starts.
+    `overrides` is a partial tree, {"kafka": {"partitions": 8}}; so is `other_defaults`, which lies between the
+    defaults and `file`. Raises `ConfigError`, naming the key, the value and the remedy, before anything starts.
     """
     if file is None and os.environ.get(CONFIG_VARIABLE):
         file = Path(os.environ[CONFIG_VARIABLE])
-    files = [DEFAULT_FILE] if file is None else [file, DEFAULT_FILE]
     _refuse_unknown_variables(os.environ)
 
     class Layered(Config):
@@ -157,20 +190,26 @@ def load_config(file: Path | None = None, overrides: Mapping[str, Any] | None = 
             dotenv_settings: PydanticBaseSettingsSource,
             file_secret_settings: PydanticBaseSettingsSource,
         ) -> tuple[PydanticBaseSettingsSource, ...]:
-            return (init_settings, env_settings, *(_source(settings_cls, each) for each in files))
+            given = () if file is None else (_source(settings_cls, file),)
+            defaults = InitSettingsSource(settings_cls, dict(other_defaults or {}))
+            return (init_settings, env_settings, *given, defaults, _source(settings_cls, DEFAULT_FILE))
 
     try:
         return Layered(**(overrides or {}))
     except ValidationError as error:
         raise ConfigError("\n".join(_explained(each) for each in error.errors())) from error
+    except SettingsError as error:
+        raise ConfigError(_not_json(error.__cause__, os.environ)) from error
 
 
 def write_config(config: Config, file: Path) -> None:
-    """Write the whole effective tree, with absolute folders, so that another process can load exactly it."""
+    """Write the whole effective tree, with absolute folders, so that another process can load exactly it.
+
+    Only the owner may read the file: addresses and client properties hold credentials.
+    """
     tree = config.model_dump(mode="json")
     tree |= {name: str(Path(tree[name]).resolve()) for name in ("state_dir", "cache_dir")}
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(tomli_w.dumps(tree), encoding="utf-8")
+    write_atomically(file, tomli_w.dumps(tree).encode())
 
 
 def _source(settings_cls: type[BaseSettings], file: Path) -> TomlConfigSettingsSource:
@@ -184,10 +223,22 @@ def _source(settings_cls: type[BaseSettings], file: Path) -> TomlConfigSettingsS
 
 def _refuse_unknown_variables(environ: Iterable[str]) -> None:
     """Raise for a HEADRACE_ variable that would silently do nothing."""
+    sections = [ENV_PREFIX + name.upper() for name, field in Config.model_fields.items() if _is_section(field)]
     known = [ENV_PREFIX + name.upper() for name in Config.model_fields] + [CONFIG_VARIABLE, READY_VARIABLE]
     for name in environ:
-        if name.startswith(ENV_PREFIX) and name.split("__")[0] not in known:
+        head, nested, _ = name.partition("__")
+        if name.startswith(ENV_PREFIX) and head not in (sections if nested else known):
             raise ConfigError(f"unknown environment variable {name}{_nearest(name, known)}")
+
+
+def _is_section(field: FieldInfo) -> bool:
+    return isinstance(field.annotation, type) and issubclass(field.annotation, _Section)
+
+
+def _not_json(cause: BaseException | None, environ: Mapping[str, str]) -> str:
+    text = getattr(cause, "doc", None)
+    names = [name for name, value in environ.items() if name.upper().startswith(ENV_PREFIX) and value == text]
+    return f'{" or ".join(names)} is not JSON ({cause}); write a list as ["kafka"], a section as {{"partitions": 8}}'
 
 
 def _explained(error: Any) -> str:

@@ -4,7 +4,8 @@ from typing import Any
 
 from confluent_kafka import Message, Producer
 
-from runtime.kafka import position_of, send
+from runtime.kafka.reading import position_of
+from runtime.kafka.sending import send
 from schemas.codec import decode, encode
 from schemas.dead_letter import DeadLetter
 from schemas.errors import MessageError
@@ -30,7 +31,7 @@ def dead_letter(message: Message, error: MessageError, now_ms: int) -> DeadLette
 
 
 def send_dead_letter(producer: Producer, letter: DeadLetter, **rest: Any) -> None:
-    """Queue one dead letter, keyed by its source topic; `rest` goes to `runtime.kafka.send`."""
+    """Queue one dead letter, keyed by its source topic; `rest` goes to `runtime.kafka.sending.send`."""
     send(producer, DEAD_LETTERS.name, encode(letter), letter.source_topic, **rest)
 
 

@@ -41,7 +41,7 @@ class StopSignal:
 
 
 def say_ready() -> None:
-    """Tell the supervisor, if there is one, that this process is up and has caught up."""
+    """Tell the supervisor, if there is one, that this process is up and does its work."""
     path = os.environ.get(READY_VARIABLE)
     if path:
         Path(path).write_text(str(os.getpid()), encoding="ascii")

@@ -21,6 +21,7 @@ from schemas.errors import (
     WrongType,
 )
 from schemas.fields import MAX_ID_BYTES, MIN_TS_MS
+from schemas.ids import ids_of
 
 Message = TypeVar("Message", bound=msgspec.Struct)
 
@@ -41,11 +42,6 @@ def _decoder(kind: type[Message]) -> msgspec.json.Decoder[Message]:
     return msgspec.json.Decoder(kind)
 
 
-@cache
-def _id_fields(kind: type[msgspec.Struct]) -> tuple[str, ...]:
-    return tuple(field.name for field in msgspec.structs.fields(kind) if field.name.endswith("_id"))
-
-
 def decode(value: bytes | None, kind: type[Message], max_bytes: int = MAX_MESSAGE_BYTES) -> Message:
     """Return `value` as a message of type `kind`; unknown fields are ignored.
 
@@ -63,13 +59,24 @@ def decode(value: bytes | None, kind: type[Message], max_bytes: int = MAX_MESSAG
         raise NotJson(f"{error}; send one JSON object in UTF-8 per message") from error
     except RecursionError as error:
         raise NotJson("nested too deeply; send one flat JSON object per message") from error
-    # The decoder counts characters. No id is longer than the JSON text around it, which most often settles it.
-    if len(value) > MAX_ID_BYTES:
-        for name in _id_fields(kind):
-            text = getattr(message, name)
-            if text is not None and len(text.encode()) > MAX_ID_BYTES:
+    # The decoder counts characters. No id is longer than the JSON text around it, and in ASCII a character is a byte:
+    # that most often settles it.
+    if len(value) > MAX_ID_BYTES and not (value.isascii() and b"\\u" not in value):
+        for name, text in ids_of(message):
+            if len(text) > MAX_ID_BYTES // 4 and len(text.encode()) > MAX_ID_BYTES:
                 raise InvalidId(f"{name} has {len(text.encode())} bytes; at most {MAX_ID_BYTES} are accepted")
     return message
+
+
+def encode_bounded(message: msgspec.Struct) -> bytes:
+    """Return `message` as JSON that `decode` reads again.
+
+    Raises `TooLarge` where it would not: what was decoded can be longer once encoded, 1e15 as 1000000000000000.0.
+    """
+    value = encode(message)
+    if len(value) > MAX_MESSAGE_BYTES:
+        raise TooLarge(f"{len(value)} bytes when written again; at most {MAX_MESSAGE_BYTES} are accepted")
+    return value
 
 
 def check_not_in_future(ts_ms: int, now_ms: int, tolerance_ms: int) -> None:

@@ -6,7 +6,9 @@ from contextlib import contextmanager
 
 from runtime.clock import Clock
 from runtime.config import KafkaConfig
-from runtime.kafka import Deliveries, assign_at_end, drain, producer, reader, send
+from runtime.kafka.clients import producer, reader
+from runtime.kafka.reading import assign_at_end, drain
+from runtime.kafka.sending import Deliveries, send
 from schemas.codec import decode, encode
 from schemas.errors import MessageError
 from schemas.recommendation import Recommendation

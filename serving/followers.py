@@ -8,7 +8,8 @@ from confluent_kafka import Consumer, Message
 from features.entries import apply_entry, read_entry
 from features.tables import Tables
 from runtime.config import KafkaConfig
-from runtime.kafka import assign_from_beginning, drain, read_to_end, reader
+from runtime.kafka.clients import reader
+from runtime.kafka.reading import assign_from_beginning, drain, read_to_end
 from schemas.errors import MessageError
 from schemas.item import Item
 from schemas.state import Leaderboard, ModelPointer, Neighbours

@@ -7,22 +7,14 @@ taking over partitions the worker reads back the tail of `recommendations`, so n
 import logging
 from collections.abc import Iterator, Sequence
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from runtime.clock import Clock
 from runtime.config import Config, KafkaConfig
 from runtime.dead_letters import dead_letter, send_dead_letter
-from runtime.kafka import (
-    Deliveries,
-    assign_from,
-    drain,
-    group_consumer,
-    position_of,
-    producer,
-    read_to_end,
-    reader,
-    send,
-)
+from runtime.kafka.clients import commit, group_consumer, producer, reader
+from runtime.kafka.reading import assign_from, drain, position_of, read_to_end
+from runtime.kafka.sending import Deliveries, send
 from runtime.lifecycle import StopSignal, say_ready
 from schemas.codec import decode, encode
 from schemas.errors import MessageError
@@ -69,10 +61,10 @@ class Worker:
         try:
             while not stop.stopping:
                 self._follower.follow()
-                messages = drain(consumer, self._config.worker.max_batch, IDLE_WAIT_S)
+                messages = _still_held(consumer, drain(consumer, self._config.worker.max_batch, IDLE_WAIT_S))
                 if messages:
                     self._serve(messages)
-                    _commit(consumer, messages)
+                    commit(consumer, _behind(messages), asynchronous=True)
         finally:
             consumer.close()
             self._follower.close()
@@ -148,11 +140,13 @@ def recent_request_ids(config: KafkaConfig) -> Iterator[str]:
         tail.close()
 
 
-def _commit(consumer: Consumer, messages: Sequence[Message]) -> None:
-    """Commit behind the last message of each partition; a rebalance that took one away leaves it to its new owner."""
+def _still_held(consumer: Consumer, messages: Sequence[Message]) -> Sequence[Message]:
+    """Leave out what belongs to a partition that a rebalance took away meanwhile: its new owner answers that."""
+    held = {(each.topic, each.partition) for each in consumer.assignment()}
+    return [message for message in messages if (message.topic(), message.partition()) in held]
+
+
+def _behind(messages: Sequence[Message]) -> list[TopicPartition]:
+    """Return the offset behind the last of `messages` in each partition."""
     last = {(topic, partition): offset for topic, partition, offset in map(position_of, messages)}
-    offsets = [TopicPartition(topic, partition, offset + 1) for (topic, partition), offset in last.items()]
-    try:
-        consumer.commit(offsets=offsets, asynchronous=True)
-    except KafkaException as error:
-        _LOG.warning("offsets not committed, the requests may be read again: %s", error)
+    return [TopicPartition(topic, partition, offset + 1) for (topic, partition), offset in last.items()]

@@ -46,11 +46,10 @@ compiler's packages."""
 def flink_services(config: Config, layout: Layout) -> list[Service]:
     """Write configuration and class path, and return how JobManager and TaskManager are run."""
     prepare_flink(config, layout)
-    for name in ("web", "tmp", "blobs"):
-        # What a killed process left there is of use to nobody.
+    for name in ("web", "tmp", "blobs", "checkpoints"):
+        # Of use to nobody once its processes are gone: a new cluster gets its jobs anew, and these read the log.
         shutil.rmtree(layout.root / "flink" / name, ignore_errors=True)
         layout.folder("flink", name)
-    layout.folder("flink", "checkpoints")
     direct = ("-XX:MaxDirectMemorySize=128m", f"-XX:MaxMetaspaceSize={METASPACE_MB}m", "-Xms64m")
     jobmanager_heap = config.stack.jobmanager_memory_mb - METASPACE_MB - OVERHEAD_MB - DIRECT_MB
     taskmanager_heap = FRAMEWORK_HEAP_MB + _task_heap_mb(config)

@@ -17,7 +17,8 @@ import tomli_w
 
 from runtime.config import Config
 from runtime.errors import StackError
-from stack.layout import OPS, write_atomically
+from runtime.files import write_atomically
+from stack.layout import OPS
 
 JARS_FILE = OPS / "jars.toml"
 DOWNLOAD_THREADS = 8

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from runtime.config import Config, KafkaConfig
 from runtime.errors import StackError
-from runtime.kafka import MAX_MESSAGE_BYTES, client_settings
+from runtime.kafka.clients import MAX_MESSAGE_BYTES, client_settings
 from stack.jars import cached_jars
 from stack.java import java_command
 from stack.layout import Layout

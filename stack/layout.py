@@ -1,7 +1,5 @@
-"""Where the embedded stack keeps what: folders under the state folder, and how files are put there."""
+"""Where the embedded stack keeps what: folders under the state folder."""
 
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,16 +51,3 @@ class Layout:
         path = self.root.joinpath(*parts)
         path.mkdir(parents=True, exist_ok=True)
         return path
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace `path` in one step: a reader sees the old content or the new, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -5,14 +5,17 @@ must never lead to a stranger.
 """
 
 import os
+import signal
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 import psutil
 
-from stack.layout import Layout, write_atomically
+from runtime.files import write_atomically
+from stack.layout import Layout
 
 CREATE_TIME_TOLERANCE_S = 2.0
 """The kernel gives creation times relative to boot, and the boot time moves a little when the clock is corrected."""
@@ -30,6 +33,8 @@ class ProcessRecord(msgspec.Struct, frozen=True):
 
 def launch(layout: Layout, name: str, argv: Sequence[str], env: Mapping[str, str]) -> int:
     """Start `argv` in a session of its own, output appended to its log, and record it; return its pid.
+
+    Raises `OSError`, and then nothing runs, if it cannot be started or recorded (a full disk).
 
     `posix_spawn` rather than `subprocess`: the process is meant to outlive the object that would stand for it.
     """
@@ -49,7 +54,13 @@ def launch(layout: Layout, name: str, argv: Sequence[str], env: Mapping[str, str
         setsid=True,
     )
     record = ProcessRecord(pid, psutil.Process(pid).create_time())
-    write_atomically(_record_file(layout, name), msgspec.json.encode(record))
+    try:
+        write_atomically(_record_file(layout, name), msgspec.json.encode(record))
+    except OSError:
+        # Nobody could find it again.
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise
     return pid
 
 
@@ -102,12 +113,12 @@ def _wait_for(processes: Sequence[psutil.Process], timeout_s: float) -> None:
 
 def _is_gone(process: psutil.Process) -> bool:
     """Whether it has ended; collects its status if it is a child of ours, and does not wait for others to do so."""
-    try:
-        process.wait(timeout=0)
-    except psutil.TimeoutExpired:
-        return bool(process.status() == psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return True
+    # It may vanish also between the two questions.
+    with suppress(psutil.NoSuchProcess):
+        try:
+            process.wait(timeout=0)
+        except psutil.TimeoutExpired:
+            return bool(process.status() == psutil.STATUS_ZOMBIE)
     return True
 
 

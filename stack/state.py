@@ -5,7 +5,8 @@ from typing import Literal
 
 import msgspec
 
-from stack.layout import Layout, write_atomically
+from runtime.files import write_atomically
+from stack.layout import Layout
 
 Condition = Literal["waiting", "starting", "ready", "restarting", "failed", "stopped", "unsupervised"]
 

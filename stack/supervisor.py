@@ -61,6 +61,7 @@ class Supervisor:
         self._start_timeout_ms = start_timeout_s * 1_000
         self._children: list[_Child] = []
         self._published = StackState()
+        self._unpublished = False
         self._complete = False
         self._error: str | None = None
 
@@ -112,7 +113,7 @@ class Supervisor:
         now = self._clock.monotonic_ms()
         if child.condition == "restarting":
             if now >= child.since_ms + restart_delay_ms(child.quick_deaths):
-                self._launch(child)
+                self._relaunch(child)
             return
         ending = _ending(child.pid)
         if ending is not None:
@@ -147,6 +148,15 @@ class Supervisor:
         child.condition, child.since_ms = "starting", self._clock.monotonic_ms()
         _LOG.info("%s started, pid %d", service.name, child.pid)
 
+    def _relaunch(self, child: _Child) -> None:
+        try:
+            self._launch(child)
+        except OSError as error:
+            # A full disk, say: no reason to end what still runs.
+            child.quick_deaths += 1
+            child.since_ms = self._clock.monotonic_ms()
+            _LOG.error("%s cannot be started: %s; trying again", child.service.name, error)
+
     def _end(self, child: _Child) -> None:
         if child.condition not in ("starting", "ready"):
             return
@@ -160,9 +170,17 @@ class Supervisor:
 
     def _publish(self) -> None:
         state = StackState(tuple(child.state() for child in self._children), self._complete, self._error)
-        if state != self._published:
+        if state == self._published:
+            return
+        try:
             write_state(self._layout, state)
+        except OSError as error:
+            if not self._unpublished:
+                _LOG.error("the state cannot be published: %s; trying again at every turn", error)
+            self._unpublished = True
+        else:
             self._published = state
+            self._unpublished = False
 
 
 def _ending(pid: int | None) -> str | None:

@@ -3,7 +3,8 @@
 from pathlib import Path
 from string import Template
 
-from stack.layout import OPS, write_atomically
+from runtime.files import write_atomically
+from stack.layout import OPS
 
 
 def render(template: str, target: Path, **values: object) -> Path:

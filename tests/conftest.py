@@ -9,7 +9,7 @@ import pytest
 
 from cli.services import start
 from runtime.config import Config, load_config
-from runtime.kafka import create_topics
+from runtime.kafka.topics import create_topics
 from schemas.topics import TOPICS
 from stack.control import PARTS_ONLY, down, up
 from stack.ports import LOOPBACK, free_port

@@ -81,6 +81,12 @@ REJECTED_CLICKS = (
     ClickCase("truncated", lambda now_ms: _with()(now_ms)[:-10], "not_json"),
     ClickCase("two objects", lambda now_ms: _with()(now_ms) * 2, "not_json"),
     ClickCase("1 MB of 0xFF", _always(b"\xff" * 1_000_000), "too_large"),
+    ClickCase(
+        "40,000 numbers that are longer when written again",
+        _raw("}", ',"context":{' + ",".join(f'"{n}":1e15' for n in range(40_000)) + "}}"),
+        "too_large",
+        in_schema=False,
+    ),
     ClickCase("1 kB of 0xFF", _always(b"\xff" * 1_000), "not_json"),
     ClickCase("nested too deeply", _raw("}", ',"x":' + "[" * 100_000 + "}"), "not_json"),
     ClickCase("half a surrogate pair", _raw('"i1"', r'"\ud83d"'), "not_json"),

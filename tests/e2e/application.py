@@ -9,15 +9,9 @@ from confluent_kafka import Message
 
 from runtime.clock import SystemClock
 from runtime.config import KafkaConfig
-from runtime.kafka import (
-    Deliveries,
-    assign_from_beginning,
-    position_of,
-    producer,
-    read_to_end,
-    reader,
-    send,
-)
+from runtime.kafka.clients import producer, reader
+from runtime.kafka.reading import assign_from_beginning, position_of, read_to_end
+from runtime.kafka.sending import Deliveries, send
 from schemas.click import Action, Click
 from schemas.codec import encode
 from schemas.recommendation import Recommendation

@@ -10,7 +10,7 @@ from jobs.gate_progress import source_of
 from jobs.keeper import list_jobs
 from runtime.config import Config
 from runtime.dead_letters import read_dead_letter
-from runtime.kafka import position_of
+from runtime.kafka.reading import position_of
 from schemas.codec import decode, encode
 from schemas.state import Leaderboard
 from schemas.topics import CLICKS, CLICKS_ACCEPTED, DEAD_LETTERS, FEATURES_USER, LEADERBOARDS

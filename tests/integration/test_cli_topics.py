@@ -87,7 +87,7 @@ def test_dead_letters_can_be_listed_as_a_table(headrace: Headrace, kafka: Config
     from confluent_kafka import Message
 
     from runtime.dead_letters import dead_letter, send_dead_letter
-    from runtime.kafka import producer
+    from runtime.kafka.clients import producer
     from schemas.errors import NotJson
 
     sink = producer(kafka.kafka)

@@ -3,10 +3,12 @@
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from threading import Thread
+from pathlib import Path
+from threading import Event, Thread
 
 import pytest
-from confluent_kafka import Message
+from confluent_kafka import Consumer, Message, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from features.memory_store import MemoryStore
 from features.redis_store import RedisStore
@@ -14,21 +16,15 @@ from features.store import Family, FeatureStore
 from features.user_record import RecordBuilder, pack_record
 from jobs.gate import run_gate
 from jobs.gate_progress import GateProgress
-from jobs.materializer import run_materializer
+from jobs.materializer import rebuild_store, run_materializer
 from jobs.neighbours import run_neighbours
 from runtime.clock import SystemClock
 from runtime.config import Config, RedisConfig
 from runtime.dead_letters import read_dead_letter
-from runtime.kafka import (
-    Deliveries,
-    assign_at_end,
-    drain,
-    position_of,
-    producer,
-    reader,
-    send,
-)
-from runtime.lifecycle import StopSignal
+from runtime.kafka.clients import group_consumer, producer, reader
+from runtime.kafka.reading import Span, assign_at_end, drain, position_of, read_to_end
+from runtime.kafka.sending import Deliveries, send
+from runtime.lifecycle import READY_VARIABLE, StopSignal
 from schemas.click import Click
 from schemas.codec import decode, encode
 from schemas.item import Item
@@ -178,6 +174,80 @@ def test_a_gate_that_died_before_its_commit_writes_nothing_twice(
     assert len(tail.messages[DEAD_LETTERS.name]) == 1
 
 
+def test_a_click_whose_partition_was_taken_away_while_its_batch_was_collected_is_left_to_the_next_gate(
+    kafka: Config, tail: Tail, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken_away, later = Event(), Event()
+
+    def torn(consumer: Consumer, max_messages: int, wait_s: float) -> list[Message]:
+        messages = drain(consumer, max_messages, wait_s)
+        if taken_away.is_set():
+            later.set()
+        elif messages:
+            consumer.unsubscribe()
+            eventually(lambda: consumer.poll(0.1) is None and not consumer.assignment(), "nothing is assigned")
+            taken_away.set()
+        return messages
+
+    publish(kafka, CLICKS.name, ("torn", encode(click_of("torn", "i"))))
+    with monkeypatch.context() as rebalanced, running(gate(kafka)):
+        rebalanced.setattr("jobs.gate.drain", torn)
+        eventually(later.is_set, "the gate has gone on")
+    assert tail.read().messages[CLICKS_ACCEPTED.name] == []
+    with running(gate(kafka)):
+        eventually(lambda: len(tail.read().messages[CLICKS_ACCEPTED.name]) == 1, "the next gate has judged it")
+
+
+def test_a_gate_that_held_still_for_too_long_goes_on_and_writes_nothing_twice(
+    kafka: Config, tail: Tail, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Brokers allow no shorter sessions.
+    impatient = kafka.kafka.model_copy(update={"client": {"max.poll.interval.ms": 6_000, "session.timeout.ms": 6_000}})
+    config = kafka.model_copy(update={"kafka": impatient})
+    admin, lost = AdminClient({"bootstrap.servers": kafka.kafka.bootstrap_servers}), Event()
+
+    def members() -> int:
+        return len(admin.describe_consumer_groups(["gate"])["gate"].result().members)
+
+    def held(consumer: Consumer, max_messages: int, wait_s: float) -> list[Message]:
+        messages = drain(consumer, max_messages, wait_s)
+        if messages and not lost.is_set():
+            eventually(lambda: members() == 0, "the group has given the partitions up")
+            lost.set()
+        return messages
+
+    clicks = [click_of(f"held-{n % 5}", f"i{n}") for n in range(50)]
+    publish(kafka, CLICKS.name, *((click.user_id, encode(click)) for click in clicks[:25]))
+    with monkeypatch.context() as slow, running(gate(config)):
+        slow.setattr("jobs.gate.drain", held)
+        eventually(lost.is_set, "the partitions are lost")
+        publish(kafka, CLICKS.name, *((click.user_id, encode(click)) for click in clicks[25:]))
+        eventually(lambda: len(tail.read().messages[CLICKS_ACCEPTED.name]) >= len(clicks), "all are judged")
+    events = [decode(message.value(), Click).event_id for message in tail.read().messages[CLICKS_ACCEPTED.name]]
+    assert sorted(events) == sorted(click.event_id for click in clicks)
+
+
+def test_nothing_is_committed_between_an_acknowledgement_and_the_end_of_its_turn(
+    kafka: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    committed: list[int] = []
+
+    def note(_consumer: Consumer, offsets: list[TopicPartition], *, asynchronous: bool) -> None:
+        committed.extend(each.offset for each in offsets)
+
+    monkeypatch.setattr("jobs.gate_progress.commit", note)
+    consumer, progress = group_consumer(kafka.kafka, "between", "between"), GateProgress(kafka.kafka)
+    progress.take_over(consumer, [TopicPartition(CLICKS.name, 0)])
+    consumer.close()
+    progress.passed(0, 10)
+    progress.acknowledged(Message(CLICKS_ACCEPTED.name, 0, 100))  # type: ignore[call-arg, unused-ignore]
+    progress.commit(consumer, asynchronous=False)
+    assert committed == []
+    progress.passed(0, 11)
+    progress.commit(consumer, asynchronous=False)
+    assert committed == [12]
+
+
 def materializer(config: Config, store: FeatureStore) -> Callable[[StopSignal], None]:
     return lambda stop: run_materializer(config, store, CLOCK, stop)
 
@@ -230,6 +300,37 @@ def test_the_materializer_waits_for_a_store_that_is_away_and_misses_nothing(
     finally:
         store.close()
         server.kill()
+
+
+def test_a_store_that_lost_everything_is_rebuilt_beside_the_running_materializer(
+    kafka: Config, eventually: Eventually
+) -> None:
+    live, lost = MemoryStore(3_600, CLOCK), MemoryStore(3_600, CLOCK)
+    items = [(f"again-{n}", encode(Item(item_id=f"again-{n}", ts=NOW_MS))) for n in range(20)]
+    keys = [Family.ITEM.key(item_id) for item_id, _ in items]
+    publish(kafka, ITEMS.name, *items, ("again-0", None), ("other", items[1][1]))
+    with running(materializer(kafka, live)):
+        eventually(lambda: None not in live.get_many(keys[1:]), "everything is written and committed")
+    assert rebuild_store(kafka, lost, CLOCK, StopSignal()) >= len(items) + 1
+    assert lost.get_many(keys) == live.get_many(keys)
+    assert lost.get_many([keys[0], Family.ITEM.key("other")]) == [None, None]
+
+
+def test_the_learner_is_ready_before_it_has_read_the_log(
+    kafka: Config, tail: Tail, eventually: Eventually, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ready = tmp_path / "ready"
+    monkeypatch.setenv(READY_VARIABLE, str(ready))
+
+    def read_when_ready(consumer: Consumer, spans: list[Span]) -> Iterator[Message]:
+        eventually(ready.exists, "it is ready")
+        yield from read_to_end(consumer, spans)
+        assert tail.read().messages[NEIGHBOURS.name] == []
+
+    monkeypatch.setattr("jobs.neighbours.read_to_end", read_when_ready)
+    publish(kafka, CLICKS_ACCEPTED.name, *(("early", encode(click_of("early", item))) for item in "ab"))
+    with running(lambda stop: run_neighbours(kafka, CLOCK, stop)):
+        eventually(lambda: tail.read().messages[NEIGHBOURS.name] != [], "the lists are published")
 
 
 def test_the_learner_publishes_what_changed_and_learns_the_log_again_after_a_restart(

@@ -9,7 +9,7 @@ import pytest
 
 from runtime.config import Config
 from runtime.errors import StackError
-from runtime.kafka import create_topics
+from runtime.kafka.topics import create_topics
 from schemas.topics import TOPICS
 from stack.control import PARTS_ONLY, SUPERVISOR, down, read_status, up
 from stack.flink import flink_overview

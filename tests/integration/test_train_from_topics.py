@@ -9,7 +9,9 @@ import pytest
 from cli.train import read_topics
 from models.registry import load_pointer
 from runtime.config import Config, write_config
-from runtime.kafka import Deliveries, assign_from_beginning, producer, read_to_end, reader, send
+from runtime.kafka.clients import producer, reader
+from runtime.kafka.reading import assign_from_beginning, read_to_end
+from runtime.kafka.sending import Deliveries, send
 from schemas.codec import decode, encode
 from schemas.item import Item
 from schemas.state import ModelPointer
@@ -35,6 +37,7 @@ def filled(kafka: Config) -> Config:
         (ITEMS.name, "gone", encode(Item(item_id="gone", ts=NOW_MS))),
         (ITEMS.name, "gone", None),
         (ITEMS.name, "bad", b'{"item_id": 17}'),
+        (ITEMS.name, "other", encode(Item(item_id="a", ts=NOW_MS, title="under a foreign key"))),
         (USERS.name, "u", encode(User(user_id="u", ts=NOW_MS))),
         (USERS.name, "bad", b"not json"),
     ]
@@ -48,7 +51,7 @@ def test_a_history_is_what_the_topics_hold_in_the_order_of_time_without_what_is_
     filled: Config, capsys: pytest.CaptureFixture[str]
 ) -> None:
     history = read_topics(filled.kafka)
-    assert "left out 2 invalid" in capsys.readouterr().err
+    assert "left out 3 invalid" in capsys.readouterr().err
     assert list(history.clicks) == CLICKS
     assert {item_id: item.title for item_id, item in history.items.items()} == {"a": "new"}
     assert set(history.users) == {"u"}

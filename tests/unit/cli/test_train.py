@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.train import read_file
+from cli.train import MODELS, read_file
+from models.registry import NAMES
 from runtime.errors import DataError
 from schemas.click import Click
 from schemas.codec import encode
@@ -13,16 +14,20 @@ def test_a_file_of_json_lines_is_read_in_order(tmp_path: Path) -> None:
     clicks = [click_of("u", "a"), click_of("v", "b")]
     path = tmp_path / "clicks.jsonl"
     path.write_bytes(b"\n".join(map(encode, clicks)) + b"\n\n")
-    assert list(read_file(str(path), Click, "user_id")) == clicks
+    assert list(read_file(str(path), Click)) == clicks
 
 
 def test_a_line_that_is_wrong_is_named_with_its_file(tmp_path: Path) -> None:
     path = tmp_path / "clicks.jsonl"
     path.write_bytes(encode(click_of("u", "a")) + b"\n{}\n")
     with pytest.raises(DataError, match=r"clicks\.jsonl, line 2: "):
-        list(read_file(str(path), Click, "user_id"))
+        list(read_file(str(path), Click))
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"no file at .*nothing\.jsonl"):
-        list(read_file(str(tmp_path / "nothing.jsonl"), Click, "user_id"))
+        list(read_file(str(tmp_path / "nothing.jsonl"), Click))
+
+
+def test_there_is_a_command_for_every_model() -> None:
+    assert tuple(MODELS) == NAMES

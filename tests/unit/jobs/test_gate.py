@@ -1,8 +1,9 @@
 import pytest
 from confluent_kafka import Message
 
-from jobs.gate import judge
+from jobs.gate import Accepted, judge
 from jobs.gate_progress import pack_ends, source_header, source_of, unpack_ends
+from runtime.config import MAX_PARTITIONS
 from schemas.click import Click
 from schemas.codec import decode, encode
 from schemas.dead_letter import DeadLetter
@@ -29,9 +30,11 @@ def test_what_is_no_click_becomes_a_dead_letter_with_everything_that_was_there(c
 
 @pytest.mark.parametrize("case", ACCEPTED_CLICKS, ids=str)
 def test_a_click_is_accepted_under_any_key(case: ClickCase) -> None:
-    click = judge(_message(case.make(NOW_MS), case.key), NOW_MS, TOLERANCE_MS)
-    assert isinstance(click, Click)
-    assert click.user_id == case.user_id
+    value = case.make(NOW_MS)
+    accepted = judge(_message(value, case.key), NOW_MS, TOLERANCE_MS)
+    assert isinstance(accepted, Accepted)
+    assert accepted.user_id == case.user_id
+    assert decode(accepted.value, Click) == decode(value, Click)
 
 
 def test_the_detail_of_a_dead_letter_does_not_repeat_a_huge_value() -> None:
@@ -58,6 +61,6 @@ def test_the_commit_of_another_tool_says_nothing_about_the_outputs(metadata: str
     assert unpack_ends(metadata) == {}
 
 
-def test_the_ends_of_two_hundred_partitions_fit_into_a_commit() -> None:
-    ends = {"clicks.accepted": dict.fromkeys(range(200), 10**10), "dead-letters": {0: 10**10}}
+def test_the_ends_of_as_many_partitions_as_there_may_be_fit_into_a_commit() -> None:
+    ends = {"clicks.accepted": dict.fromkeys(range(MAX_PARTITIONS), 10**10), "dead-letters": {0: 10**10}}
     assert len(pack_ends(ends)) < 4_096

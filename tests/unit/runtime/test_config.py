@@ -1,3 +1,4 @@
+import stat
 import tomllib
 from pathlib import Path
 
@@ -52,6 +53,16 @@ def test_overrides_win_over_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
     assert (config.kafka.partitions, config.metrics_port) == (32, 1)
 
 
+def test_other_defaults_lie_beneath_whatever_is_given(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.write_text("[kafka]\npartitions = 8\n")
+    monkeypatch.setenv("HEADRACE_METRICS_PORT", "1")
+    other = {"metrics_port": 2, "state_dir": "other", "kafka": {"partitions": 3, "replication_factor": 5}}
+    config = load_config(file, {"state_dir": "given"}, other)
+    assert (config.metrics_port, config.kafka.partitions, config.state_dir) == (1, 8, Path("given"))
+    assert config.kafka.replication_factor == 5
+    assert config.kafka.bootstrap_servers == load_config().kafka.bootstrap_servers
+
+
 def test_the_file_can_be_named_by_the_environment(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file.write_text("metrics_port = 0\n")
     monkeypatch.setenv(CONFIG_VARIABLE, str(file))
@@ -68,6 +79,7 @@ def test_client_properties_pass_through_untouched(file: Path) -> None:
     [
         ("[kafka]\npartitions = 'many'", r"kafka\.partitions = 'many': .*integer"),
         ("[kafka]\npartitions = 0", r"kafka\.partitions = 0: .*greater than or equal to 1"),
+        ("[kafka]\npartitions = 201", r"kafka\.partitions = 201: .*less than or equal to 200"),
         ("[kafka]\npartition = 8", r"unknown configuration key kafka\.partition; did you mean partitions\?"),
         ("[kafak]\npartitions = 8", r"unknown configuration key kafak; did you mean kafka\?"),
         ("zzz = 1", r"unknown configuration key zzz; known are .*kafka"),
@@ -104,6 +116,10 @@ def test_a_missing_file_is_an_error_with_its_path(file: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
+        ("HEADRACE_METRICS_PORT__X", "unknown environment variable HEADRACE_METRICS_PORT__X; did you mean"),
+        ("HEADRACE_STATE_DIR__", "unknown environment variable HEADRACE_STATE_DIR__; did you mean"),
+        ("HEADRACE_CONFIG__X", "unknown environment variable HEADRACE_CONFIG__X; did you mean"),
+        ("HEADRACE_KAFKA__PARTITIONS__X", r"kafka\.partitions = {'x': '8'}"),
         ("HEADRACE_KAKFA__PARTITIONS", "unknown environment variable HEADRACE_KAKFA__PARTITIONS; did you mean"),
         ("HEADRACE_KAFKA__PARTITION", r"unknown configuration key kafka\.partition; did you mean partitions\?"),
     ],
@@ -117,6 +133,17 @@ def test_an_unknown_variable_is_refused(name: str, complaint: str, monkeypatch: 
 def test_a_variable_of_the_wrong_type_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADRACE_REDIS__TTL_S", "soon")
     with pytest.raises(ConfigError, match=r"redis\.ttl_s = 'soon'"):
+        load_config()
+
+
+@pytest.mark.parametrize("value", ["kafka", " ", '{"partitions"'])
+@pytest.mark.parametrize("name", ["HEADRACE_KAFKA", "HEADRACE_KAFKA__CLIENT", "HEADRACE_STACK__PARTS"])
+def test_a_variable_that_should_hold_json_and_does_not_is_named_without_its_value(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    monkeypatch.setenv("HEADRACE_STACK__START_TIMEOUT_S", "30")
+    with pytest.raises(ConfigError, match=rf"^{name} is not JSON \(.*\); write"):
         load_config()
 
 
@@ -145,3 +172,20 @@ def test_a_written_configuration_names_its_folders_absolutely(tmp_path: Path) ->
     file = tmp_path / "headrace.toml"
     write_config(load_config(overrides={"state_dir": "here"}), file)
     assert load_config(file).state_dir == Path("here").resolve()
+
+
+@pytest.mark.parametrize("existed", [True, False])
+def test_only_the_owner_can_read_a_written_configuration(tmp_path: Path, existed: bool) -> None:
+    file = tmp_path / "headrace.toml"
+    if existed:
+        file.touch(0o644)
+    write_config(load_config(), file)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("name", ["acks", "partitioner", "enable.auto.commit", "group.id"])
+def test_a_client_property_that_our_guarantees_depend_on_is_refused(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"kafka.client.*{name} is set by Headrace"):
+        load_config(overrides={"kafka": {"client": {name: "x"}}})
+    assert load_config(overrides={"kafka": {"client": {"security.protocol": "SSL"}}}).kafka.client

@@ -7,12 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.click import ACTIONS, Click
-from schemas.codec import MAX_MESSAGE_BYTES, check_not_in_future, decode, encode
+from schemas.codec import MAX_MESSAGE_BYTES, check_not_in_future, decode, encode, encode_bounded
 from schemas.dead_letter import DeadLetter
-from schemas.errors import CODES, MessageError, TimestampInFuture, TooLarge
+from schemas.errors import CODES, InvalidId, MessageError, TimestampInFuture, TooLarge
 from schemas.fields import MAX_TS_MS, MIN_TS_MS
 from schemas.item import Item
 from schemas.request import Request
+from schemas.state import Leaderboard, Neighbours
 from tests.corpus import ACCEPTED_CLICKS, REJECTED_CLICKS, ClickCase
 
 NOW_MS = 1_700_000_000_000
@@ -38,10 +39,16 @@ clicks = st.builds(
 json_values = st.recursive(scalars, lambda inner: st.lists(inner) | st.dictionaries(names, inner), max_leaves=8)
 
 
+def _read_and_written_again(value: bytes | None) -> bytes:
+    click = decode(value, Click)
+    check_not_in_future(click.ts, NOW_MS, TOLERANCE_MS)
+    return encode_bounded(click)
+
+
 @pytest.mark.parametrize("case", REJECTED_CLICKS, ids=str)
 def test_every_way_to_be_wrong_has_its_own_code(case: ClickCase) -> None:
     with pytest.raises(MessageError) as raised:
-        check_not_in_future(decode(case.make(NOW_MS), Click).ts, NOW_MS, TOLERANCE_MS)
+        _read_and_written_again(case.make(NOW_MS))
     assert raised.value.code == case.code
     assert str(raised.value)
 
@@ -109,6 +116,41 @@ def test_a_value_of_the_largest_size_is_read_and_one_byte_more_is_not() -> None:
     assert decode(padded, Item).item_id == "i"
     with pytest.raises(TooLarge):
         decode(padded + b" ", Item)
+
+
+def test_what_is_encoded_within_bounds_can_be_read_again() -> None:
+    rest = len(encode(Item(item_id="i", ts=NOW_MS, title="")))
+    largest = Item(item_id="i", ts=NOW_MS, title="x" * (MAX_MESSAGE_BYTES - rest))
+    assert decode(encode_bounded(largest), Item) == largest
+    with pytest.raises(TooLarge):
+        encode_bounded(msgspec.structs.replace(largest, title=f"{largest.title}x"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        (Click, {"event_id": "e", "user_id": "u", "item_id": "i", "action": "view", "session_id": ...}),
+        (Request, {"request_id": "r", "user_id": "u", "k": 1, "surface": ...}),
+        (Request, {"request_id": "r", "user_id": "u", "k": 1, "model": ...}),
+        (Request, {"request_id": "r", "user_id": "u", "k": 1, "candidates": ["a", ...]}),
+        (Request, {"request_id": "r", "user_id": "u", "k": 1, "exclude": ["a", ...]}),
+        (Neighbours, {"item_id": "i", "events": 1, "neighbours": [["a", 0.5], [..., 0.4]]}),
+        (Leaderboard, {"board": "b", "items": [{"item_id": "a", "score": 2}, {"item_id": ..., "score": 1}]}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("ensure_ascii", [True, False])
+def test_an_id_is_held_to_its_bytes_wherever_it_stands(
+    kind: type[msgspec.Struct], fields: dict[str, object], ensure_ascii: bool
+) -> None:
+    def message(id_: str) -> bytes:
+        text = json.dumps({"ts": NOW_MS, **fields}, default=lambda _: id_, ensure_ascii=ensure_ascii)
+        return text.encode()
+
+    decode(message("😀" * 64), kind)
+    decode(message("x" * 256), kind)
+    with pytest.raises(InvalidId, match="has 260 bytes"):
+        decode(message("😀" * 65), kind)
 
 
 def test_the_clock_may_be_off_by_the_tolerance() -> None:

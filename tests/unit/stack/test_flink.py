@@ -53,6 +53,16 @@ def test_everything_listens_on_loopback_and_the_web_ui_on_the_configured_port(ne
     assert settings["jobmanager.rpc.port"] != 6_123
 
 
+def test_nothing_of_an_earlier_cluster_stays(new_config: NewConfig) -> None:
+    config = new_config()
+    layout = Layout.of(config)
+    names = ("web", "tmp", "blobs", "checkpoints")
+    for name in names:
+        layout.folder("flink", name, "old")
+    flink_services(config, layout)
+    assert [list((layout.root / "flink" / name).iterdir()) for name in names] == [[], [], [], []]
+
+
 def test_the_class_path_has_the_connector_and_the_python_jar_and_nothing_of_an_earlier_version(
     new_config: NewConfig,
 ) -> None:

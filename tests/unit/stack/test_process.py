@@ -1,3 +1,4 @@
+import errno
 import os
 import subprocess
 import sys
@@ -85,6 +86,33 @@ def test_one_that_ignores_the_request_is_killed_with_its_children(
     end(psutil.Process(pid), grace_s=0.3)
     assert not psutil.pid_exists(pid)
     eventually(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, "the child is gone")
+
+
+@pytest.mark.parametrize("question", ["children", "terminate", "wait", "status", "kill"])
+def test_one_that_vanishes_between_two_questions_counts_as_ended(
+    stranger: psutil.Process, question: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def vanished(*_arguments: object, **_named: object) -> None:
+        raise psutil.NoSuchProcess(stranger.pid)
+
+    def still_there(*_arguments: object, **_named: object) -> None:
+        raise psutil.TimeoutExpired(0)
+
+    monkeypatch.setattr(stranger, "terminate", lambda: None)
+    monkeypatch.setattr(stranger, "wait", still_there)
+    monkeypatch.setattr(stranger, question, vanished)
+    end(stranger, grace_s=0.01)
+
+
+def test_one_that_cannot_be_recorded_does_not_run(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_arguments: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = psutil.Process().children()
+    monkeypatch.setattr("stack.process.write_atomically", full)
+    with pytest.raises(OSError, match="No space left"):
+        launch(layout, "sleeper", SLEEP, os.environ)
+    assert psutil.Process().children() == before
 
 
 def test_output_and_errors_are_appended_to_the_log(layout: Layout, eventually: Callable[..., None]) -> None:

@@ -1,8 +1,10 @@
+import errno
 import os
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -98,6 +100,27 @@ def test_a_service_that_is_killed_is_started_again(layout: Layout, eventually: E
     after = states(layout)
     assert after["two"].pid not in (None, before.pid)
     assert (after["one"].restarts, after["three"].restarts) == (0, 0)
+
+
+@pytest.mark.usefixtures("running")
+def test_a_full_disk_neither_ends_what_runs_nor_is_forgotten(
+    layout: Layout, monkeypatch: pytest.MonkeyPatch, eventually: Eventually
+) -> None:
+    before, refused = states(layout), set[str]()
+
+    def full(step: str, *_arguments: object) -> None:
+        refused.add(step)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        for step in ("write_state", "launch"):
+            patched.setattr(f"stack.supervisor.{step}", partial(full, step))
+        assert before["two"].pid is not None
+        os.kill(before["two"].pid, signal.SIGKILL)
+        eventually(lambda: refused == {"write_state", "launch"}, "the death is noticed and cannot be mended")
+        assert states(layout) == before
+    eventually(lambda: states(layout)["two"].restarts == 1 and read_state(layout).ready, "two is back")
+    assert [states(layout)[name].pid for name in ("one", "three")] == [before[name].pid for name in ("one", "three")]
 
 
 def test_one_that_dies_at_its_first_start_fails_with_the_end_of_its_log(layout: Layout, stop: StopSignal) -> None:

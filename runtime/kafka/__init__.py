@@ -1,0 +1,1 @@
+"""Kafka with this project's settings: clients, reading, sending, topics."""

@@ -1,0 +1,45 @@
+"""Sending: queueing with back-pressure, and knowing that the broker has it."""
+
+from typing import Any
+
+from confluent_kafka import Message, Producer
+
+from runtime.errors import KafkaError
+
+
+def send(producer_: Producer, topic: str, value: bytes | None, key: bytes | str | None, **rest: Any) -> None:
+    """Queue one message; when the queue is full, wait for room instead of failing."""
+    while True:
+        try:
+            producer_.produce(topic, value, key, **rest)
+        except BufferError:
+            producer_.poll(0.05)
+        else:
+            producer_.poll(0)
+            return
+
+
+class Deliveries:
+    """Counts what the broker has acknowledged and keeps the first failure.
+
+    Pass `on_delivery=deliveries.note` to `send`, then call `confirm`.
+    """
+
+    def __init__(self) -> None:
+        self.acknowledged = 0
+        self._failure: str | None = None
+
+    def note(self, error: Any, message: Message) -> None:
+        """Note the outcome of one message; called by the client."""
+        if error is None:
+            self.acknowledged += 1
+        elif self._failure is None:
+            self._failure = f"{message.topic()}: {error.str()}"
+
+    def confirm(self, producer_: Producer, timeout_s: float = 60.0) -> None:
+        """Wait until everything queued is acknowledged; raise `KafkaError` if something was not."""
+        left = producer_.flush(timeout_s)
+        if self._failure is not None:
+            raise KafkaError(f"a message was not accepted by {self._failure}")
+        if left:
+            raise KafkaError(f"{left} messages not acknowledged within {timeout_s:.0f} s; is Kafka up?")

@@ -1,0 +1,56 @@
+"""Which topics there are, and creating those that are missing."""
+
+from collections.abc import Iterable
+
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from runtime.config import KafkaConfig
+from runtime.errors import KafkaError
+from runtime.kafka.clients import client_settings
+from schemas.topics import Topic
+
+REQUEST_TIMEOUT_S = 15.0
+"""For metadata and administration: a broker that is up answers in milliseconds, a starting one in seconds."""
+
+
+def existing_topics(client: Consumer | Producer | AdminClient) -> dict[str, int]:
+    """Return the partition count of every topic that there is; raise `KafkaError` if the broker does not answer."""
+    try:
+        topics = client.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+    except KafkaException as error:
+        raise KafkaError(f"Kafka does not answer: {error}; is it up? (headrace status)") from error
+    return {name: len(topic.partitions) for name, topic in topics.items()}
+
+
+def partitions_of(client: Consumer | Producer, topic: str) -> list[int]:
+    """Return the partition numbers of `topic`; raise `KafkaError` if it or the broker is not there."""
+    partitions = existing_topics(client).get(topic)
+    if not partitions:
+        raise KafkaError(f"topic {topic} does not exist; create it with `headrace topics --create`")
+    return list(range(partitions))
+
+
+def create_topics(config: KafkaConfig, topics: Iterable[Topic]) -> list[str]:
+    """Create those of `topics` that are missing, with explicit settings; return the names of the new ones.
+
+    Raises `KafkaError` if one exists with another partition count: all per-user topics must agree.
+    """
+    admin = AdminClient(client_settings(config))
+    existing = existing_topics(admin)
+    missing = []
+    for topic in topics:
+        wanted = config.partitions if topic.partitioned else 1
+        if topic.name not in existing:
+            missing.append(NewTopic(topic.name, wanted, config.replication_factor, config=topic.settings()))
+        elif existing[topic.name] != wanted:
+            raise KafkaError(
+                f"topic {topic.name} has {existing[topic.name]} partitions, the configuration says {wanted}; "
+                "set kafka.partitions to what is there, or start with new topics"
+            )
+    for name, done in admin.create_topics(missing).items() if missing else ():
+        try:
+            done.result(REQUEST_TIMEOUT_S)
+        except KafkaException as error:
+            raise KafkaError(f"topic {name} cannot be created: {error}") from error
+    return [topic.topic for topic in missing]
