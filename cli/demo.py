@@ -116,6 +116,9 @@ def _run(config: "Config", data: "MovieLens", live_events: int | None) -> "tuple
     def seconds() -> float:
         return (clock.monotonic_ms() - started_ms) / 1000
 
+    if "kafka" not in config.stack.parts:
+        # Before anything of ours joins the consumer groups of a Kafka that others use.
+        steps.require_empty_topics(config.kafka)
     columns = (TextColumn("{task.description:<44}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns) as progress:
         plan = make_plan(data.clicks, SPACING_MS, clock.now_ms(), live_events)
@@ -123,7 +126,6 @@ def _run(config: "Config", data: "MovieLens", live_events: int | None) -> "tuple
         training.start()
         start_with_progress(config, progress)
         pointers = training.result()
-        steps.require_empty_topics(config.kafka)
 
         # The history is timed once more, to end now: training took a while, and popularity decays by the second.
         plan = make_plan(data.clicks, SPACING_MS, clock.now_ms(), live_events)

@@ -45,6 +45,8 @@ def new_config(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Config
             "kafka": {"bootstrap_servers": f"{LOOPBACK}:{free_port()}"},
             "redis": {"url": f"redis://{LOOPBACK}:{free_port()}/0"},
             "flink": {"rest_url": f"http://{LOOPBACK}:{free_port()}"},
+            # No test is about how fast a busy machine starts it.
+            "stack": {"start_timeout_s": 300},
         }
         for name, section in sections.items():
             tree[name] = {**tree.get(name, {}), **section} if isinstance(section, dict) else section
