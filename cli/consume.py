@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli.context import load
+from cli.context import load, require_utf8
 
 WAIT_S = 0.2
 
@@ -25,7 +25,8 @@ def consume(
     from runtime.kafka.reading import assign_at_end, assign_from_beginning, drain
 
     config = load(context)
-    wanted = None if key is None else key.encode()
+    require_utf8(topic, "topic")
+    wanted = None if key is None else os.fsencode(key)
     out = sys.stdout.buffer
     consumer = reader(config.kafka)
     left = max_

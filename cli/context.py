@@ -31,6 +31,9 @@ def load(context: typer.Context, other_defaults: dict[str, Any] | None = None) -
         key, equals, text = assignment.partition("=")
         if not equals:
             raise ConfigError(f"--set {assignment!r} has no '='; write --set kafka.partitions=8")
+        if not key:
+            raise ConfigError(f"--set {assignment!r} names no key before the '='; write --set kafka.partitions=8")
+        require_utf8(assignment, "--set")
         *sections, name = key.split(".")
         section = tree
         for each in sections:
@@ -39,6 +42,14 @@ def load(context: typer.Context, other_defaults: dict[str, Any] | None = None) -
                 raise ConfigError(f"--set {assignment!r} goes into {each}, which an earlier --set made a plain value")
         section[name] = _value(text)
     return load_config(settings.file, tree, other_defaults)
+
+
+def require_utf8(argument: str, option: str) -> None:
+    """Raise `ConfigError` for bytes on the command line that are no text: Python keeps them as lone surrogates."""
+    try:
+        argument.encode()
+    except UnicodeEncodeError as error:
+        raise ConfigError(f"{option} {argument!r} is not UTF-8; write it so") from error
 
 
 def _value(text: str) -> Any:

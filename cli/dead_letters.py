@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cli.context import load
+from cli.plain import plain
 
 if TYPE_CHECKING:
     from schemas.dead_letter import DeadLetter
@@ -23,7 +24,6 @@ def dead_letters(
     """List the latest dead letters, and count all of them by reason."""
     from rich.console import Console
     from rich.table import Column, Table
-    from rich.text import Text
 
     from runtime.dead_letters import read_dead_letter
     from runtime.kafka.clients import reader
@@ -43,18 +43,17 @@ def dead_letters(
         if latest:
             table = Table(*(Column(name, no_wrap=True) for name in ("time", "source", "code")), "detail", "original")
             for letter in latest:
-                # Text, because what people send may look like rich's markup.
-                table.add_row(*(Text(cell) for cell in cells(letter)))
+                table.add_row(*map(plain, cells(letter)))
             console.print(table)
             summary = Table("code", Column("dead letters", justify="right"))
             for code, count in codes.most_common():
-                summary.add_row(code, f"{count:,}")
+                summary.add_row(plain(code), f"{count:,}")
             console.print(summary)
         else:
             console.print("no dead letters")
         while follow:
             for message in drain(consumer, 100, WAIT_S):
-                console.print(Text("  ".join(cells(read_dead_letter(message)))))
+                console.print(plain("  ".join(cells(read_dead_letter(message)))))
     finally:
         consumer.close()
 

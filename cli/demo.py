@@ -88,6 +88,7 @@ def demo(
 def _claim(folder: Path) -> None:
     """Mark `folder` as the demo's own, which it may wipe; raise `StackError` for one with anything else in it."""
     from runtime.errors import StackError
+    from stack.layout import Layout
 
     marker = folder / MARKER
     if folder.exists() and not marker.exists() and any(folder.iterdir()):
@@ -95,7 +96,8 @@ def _claim(folder: Path) -> None:
             f"{folder} holds what no demo put there, and a demo wipes its folder; choose another one with "
             "--set state_dir=FOLDER"
         )
-    folder.mkdir(parents=True, exist_ok=True)
+    # Training writes into the folder before the stack does.
+    Layout(folder.resolve()).claim()
     marker.touch()
 
 

@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from cli.plain import plain
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
@@ -28,7 +30,7 @@ def show(console: "Console", report: "Report", answered: "Sequence[Answered]", t
     console.print(_table("by past events of the user", report.activity, report.all))
     console.print(LEGEND, style="dim", highlight=False)
     for each in examples(answered):
-        _show_answer(console, each, titles)
+        show_answer(console, each, titles)
     _show_balance(console, report)
 
 
@@ -42,7 +44,7 @@ def _table(title: str, groups: "Mapping[str, Row]", overall: "Row") -> "Table":
         table.add_column(column, justify="right", no_wrap=True)
     for name, row in (*groups.items(), ("all", overall)):
         table.add_row(
-            name,
+            plain(name),
             str(row.requests),
             f"{row.ndcg10:.3f}",
             f"{row.hr10:.3f}",
@@ -58,18 +60,21 @@ def _table(title: str, groups: "Mapping[str, Row]", overall: "Row") -> "Table":
     return table
 
 
-def _show_answer(console: "Console", each: "Answered", titles: Mapping[str, str]) -> None:
+def show_answer(console: "Console", each: "Answered", titles: Mapping[str, str]) -> None:
+    """Print the beginning of one real answer, and what the user in fact came to next."""
+    from rich.text import Text
+
     answer, target = each.answer, each.question.target
-    console.print(f"\nUser {answer.user_id}, [bold]{answer.tier}[/] tier ({answer.route_reason}), by {answer.model}:")
+    tier = plain(answer.tier, "bold")
+    reason = plain(f" tier ({answer.route_reason}), by {answer.model}:")
+    console.print(Text.assemble("\n", plain(f"User {answer.user_id}, "), tier, reason))
     for place, item in enumerate(answer.items[:SHOWN_ITEMS], start=1):
         hit = "  <- came to this next" if item.item_id == target else ""
-        console.print(
-            f"  {place}. {titles.get(item.item_id, item.item_id)}: {'; '.join(item.reasons)}[green]{hit}[/]",
-            highlight=False,
-        )
+        line = plain(f"  {place}. {titles.get(item.item_id, item.item_id)}: {'; '.join(item.reasons)}")
+        console.print(line.append(hit, "green"))
     shown = {item.item_id for item in answer.items[:SHOWN_ITEMS]}
     if target not in shown:
-        console.print(f"  in fact came to {titles.get(target, target)} next", style="dim", highlight=False)
+        console.print(plain(f"  in fact came to {titles.get(target, target)} next", "dim"))
 
 
 def _show_balance(console: "Console", report: "Report") -> None:
@@ -79,5 +84,6 @@ def _show_balance(console: "Console", report: "Report") -> None:
         f"{report.answers} answered, {report.duplicates} answered twice; dead letters: {dead}\n"
         f"first recommendation after {report.first_recommendation_s:.0f} s, live part {report.live_s:.0f} s, "
         f"all in all {report.total_s:.0f} s; Flink jobs: {', '.join(report.flink_jobs)}",
+        markup=False,
         highlight=False,
     )

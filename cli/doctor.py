@@ -3,6 +3,7 @@
 import typer
 
 from cli.context import load
+from cli.plain import plain
 
 
 def doctor(context: typer.Context) -> None:
@@ -16,7 +17,7 @@ def doctor(context: typer.Context) -> None:
     table = Table("check", "", "found", "to mend it")
     for check in checks:
         mark = "[green]OK[/]" if check.remedy is None else "[red]problem[/]"
-        table.add_row(check.name, mark, check.found, check.remedy or "")
+        table.add_row(plain(check.name), mark, plain(check.found), plain(check.remedy or ""))
     Console().print(table)
     if any(check.remedy for check in checks):
         raise typer.Exit(1)

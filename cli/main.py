@@ -72,10 +72,16 @@ def main() -> None:
     logging.getLogger("headrace").addHandler(logging.NullHandler())
     # As Ctrl-C does, so that `up` and `demo` stop what they started; the processes under `run` take it over.
     signal.signal(signal.SIGTERM, _terminate)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
+        signal.signal(signal.SIGHUP, _terminate)
     try:
         app()
     except (HeadraceError, MessageError) as error:
         print(f"error: {error}", file=sys.stderr)
+        sys.exit(1)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        print(f"error: {reason}" if error.filename is None else f"error: {error.filename}: {reason}", file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(130)
@@ -88,5 +94,8 @@ def main() -> None:
         sys.exit(1)
 
 
-def _terminate(_number: int, _frame: FrameType | None) -> None:
-    sys.exit(143)
+def _terminate(number: int, _frame: FrameType | None) -> None:
+    # A closed terminal sends its signal twice, through the kernel and the shell: the second must not end the tidying.
+    for each in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(each, signal.SIG_IGN)
+    sys.exit(128 + number)

@@ -11,10 +11,13 @@ from typing import IO, TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from cli.context import load
+from cli.plain import printable
 
 if TYPE_CHECKING:
     import msgspec
+    from confluent_kafka import Producer
 
+    from runtime.kafka.sending import Deliveries
     from schemas.topics import Topic
 
     Message = TypeVar("Message", bound=msgspec.Struct)
@@ -97,33 +100,44 @@ def _produce(context: typer.Context, topic: "Topic", file: str, no_check: bool) 
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskProgressColumn, TextColumn
 
-    from runtime.errors import DataError
+    from runtime.errors import DataError, KafkaError
     from runtime.kafka.clients import producer
-    from runtime.kafka.sending import Deliveries, send
+    from runtime.kafka.sending import send
     from runtime.kafka.topics import partitions_of
 
     assert topic.kind is not None
     config = load(context)
-    sink, deliveries = producer(config.kafka, linger_ms=LINGER_MS), Deliveries()
+    sink = producer(config.kafka, linger_ms=LINGER_MS)
     partitions_of(sink, topic.name)
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), MofNCompleteColumn())
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), TaskProgressColumn(), MofNCompleteColumn())
     with (
         opened(file) as (lines, raw, size),
+        _confirmed(sink, topic.name) as deliveries,
         Progress(*columns, console=Console(stderr=True), transient=True) as progress,
     ):
-        task = progress.add_task(f"{topic.name} <- {file}, bytes", total=size)
-        wrong: DataError | None = None
+        task = progress.add_task(f"{topic.name} <- {printable(file)}, bytes", total=size)
         try:
             for count, (key, value) in enumerate(read_keys(lines, file, topic.kind, topic.key, no_check)):
                 send(sink, topic.name, value, key, on_delivery=deliveries.note)
                 if size is not None and count % 1_000 == 0:
                     progress.update(task, completed=raw.tell())
-        except DataError as error:
-            wrong = error
-        deliveries.confirm(sink)
-    print(f"{deliveries.acknowledged:,} messages acknowledged by {topic.name}")
-    if wrong is not None:
-        raise DataError(f"{wrong}; nothing from this line on was sent") from wrong
+        except (DataError, KafkaError) as error:
+            raise type(error)(f"{error}; nothing from this line on was sent") from error
+
+
+@contextmanager
+def _confirmed(sink: "Producer", topic: str) -> "Iterator[Deliveries]":
+    """Yield what counts the deliveries; at the end, also of a failure, wait for them and print how many there were."""
+    from runtime.kafka.sending import Deliveries
+
+    deliveries = Deliveries()
+    try:
+        yield deliveries
+    finally:
+        try:
+            deliveries.confirm(sink)
+        finally:
+            print(f"{deliveries.acknowledged:,} messages acknowledged by {topic}")
 
 
 @contextmanager

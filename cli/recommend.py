@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cli.context import load
+from cli.context import load, require_utf8
+from cli.plain import plain
+from cli.train import Model
 
 if TYPE_CHECKING:
     from runtime.config import Config
@@ -12,14 +14,18 @@ if TYPE_CHECKING:
 
 WAIT_AFTER_DEADLINE_MS = 5_000.0
 
+# As in schemas.request, which would take a moment to import.
+MAX_K = 1_000
+MAX_TIMEOUT_MS = 3_600_000
+
 
 def recommend(
     context: typer.Context,
     user: Annotated[str, typer.Option(help="The user_id to recommend for.")],
-    k: Annotated[int, typer.Option(help="How many items.")] = 10,
+    k: Annotated[int, typer.Option(min=1, max=MAX_K, help="How many items.")] = 10,
     explain: Annotated[bool, typer.Option("--explain", help="Show a reason for each item.")] = False,
-    model: Annotated[str | None, typer.Option(help="Force popularity, cf or deepfm.")] = None,
-    timeout_ms: Annotated[int, typer.Option(help="The request's deadline.")] = 2_000,
+    model: Annotated[Model | None, typer.Option(help="Force this model.")] = None,
+    timeout_ms: Annotated[int, typer.Option(min=1, max=MAX_TIMEOUT_MS, help="The request's deadline.")] = 2_000,
     as_json: Annotated[bool, typer.Option("--json", help="Print the answer as it came.")] = False,
 ) -> None:
     """Send one request and print its answer as a table with titles and reasons."""
@@ -29,11 +35,12 @@ def recommend(
 
     from runtime.clock import SystemClock
     from runtime.errors import HeadraceError
-    from schemas.codec import encode
+    from schemas.codec import decode, encode
     from schemas.request import Request
     from serving.client import recommendation_client
 
     config, clock = load(context), SystemClock()
+    require_utf8(user, "--user")
     request = Request(
         request_id=f"cli-{uuid.uuid4()}",
         ts=clock.now_ms(),
@@ -43,6 +50,7 @@ def recommend(
         explain=explain,
         model=model,
     )
+    decode(encode(request), Request)  # What the worker would refuse is refused before anything is sent.
     # A producer id for a single message would cost half a second.
     with recommendation_client(config.kafka, clock, idempotent=False) as client:
         started_ms = clock.monotonic_ms()
@@ -55,31 +63,33 @@ def recommend(
     if as_json:
         print(msgspec.json.format(encode(answer), indent=2).decode())
     else:
-        _show(config, answer, elapsed_ms, explain)
+        show(config, answer, elapsed_ms, explain)
     if answer.error is not None:
         raise typer.Exit(1)
 
 
-def _show(config: "Config", answer: "Recommendation", elapsed_ms: float, explain: bool) -> None:
+def show(config: "Config", answer: "Recommendation", elapsed_ms: float, explain: bool) -> None:
+    """Print an answer; titles come from the store."""
     from rich.console import Console
     from rich.table import Table
 
     from cli.titles import read_titles
 
     console = Console()
-    console.print(f"[bold]{answer.tier}[/] tier, {answer.model} {answer.model_version} ({answer.precision})")
-    console.print(f"  because  {answer.route_reason}", highlight=False)
+    model = plain(f" tier, {answer.model} {answer.model_version} ({answer.precision})")
+    console.print(plain(answer.tier, "bold"), model, sep="")
+    console.print(plain(f"  because  {answer.route_reason}"))
     if answer.degradations:
-        console.print(f"  degraded {', '.join(answer.degradations)}", style="yellow")
+        console.print(plain(f"  degraded {', '.join(answer.degradations)}", "yellow"))
     if answer.error is not None:
-        console.print(f"  error    {answer.error.code}: {answer.error.message}", style="red")
+        console.print(plain(f"  error    {answer.error.code}: {answer.error.message}", "red"))
         return
     titles = read_titles(config, {item.item_id for item in answer.items})
     table = Table("#", "item", "title", "score", "propensity", *(["reason"] if explain else []))
     for place, item in enumerate(answer.items, start=1):
         cells = [str(place), item.item_id, titles.get(item.item_id, ""), f"{item.score:.4f}", f"{item.propensity:.3f}"]
-        table.add_row(*cells, *(["; ".join(item.reasons)] if explain else []))
+        table.add_row(*map(plain, cells), *([plain("; ".join(item.reasons))] if explain else []))
     console.print(table)
     age = "no events" if answer.feature_age_ms is None else f"last event {answer.feature_age_ms} ms before the request"
     stages = ", ".join(f"{stage} {ms:.1f}" for stage, ms in answer.stage_ms.items())
-    console.print(f"answered in {elapsed_ms:.1f} ms; {age}; stages in ms: {stages}", highlight=False)
+    console.print(plain(f"answered in {elapsed_ms:.1f} ms; {age}; stages in ms: {stages}"))

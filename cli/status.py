@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from cli.context import load
+from cli.plain import plain
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -36,11 +37,10 @@ def table_of(state: "StackState") -> "Table":
 
     table = Table("process", "state", "address", "pid", "restarts")
     for service in state.services:
-        style = _STYLES.get(service.condition, "red")
         table.add_row(
-            service.name,
-            f"[{style}]{service.condition}[/]",
-            service.address,
+            plain(service.name),
+            plain(service.condition, _STYLES.get(service.condition, "red")),
+            plain(service.address),
             "" if service.pid is None else str(service.pid),
             str(service.restarts),
         )

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 import typer
 
@@ -31,7 +31,9 @@ Publish = Annotated[
     bool, typer.Option("--publish", help="Hand the model to the workers; always done for --from topic.")
 ]
 
-MODELS = {  # as in models.registry, which would take a second to import
+Model = Literal["popularity", "cf", "deepfm"]
+
+MODELS: dict[Model, str] = {  # as in models.registry, which would take a second to import
     "popularity": "Popularity: the decayed event count of each item, for strangers.",
     "cf": "Item-item collaborative filtering over the last events, for light users.",
     "deepfm": "DeepFM: re-ranks what recall proposes, for heavy users.",

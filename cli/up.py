@@ -21,7 +21,7 @@ def up(context: typer.Context) -> None:
     from cli.status import table_of
 
     config = load(context)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, transient=True) as progress:
         state = start_with_progress(config, progress)
     Console().print(table_of(state))

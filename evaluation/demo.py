@@ -44,7 +44,9 @@ def require_empty_topics(config: KafkaConfig) -> None:
         consumer.close()
     filled = sorted({span.topic for span in spans if span.end > 0})
     if filled:
-        raise KafkaError(f"the demo needs empty topics, but {', '.join(filled)} hold messages; use another Kafka for it")
+        raise KafkaError(
+            f"the demo needs empty topics, but {', '.join(filled)} hold messages; use another Kafka for it"
+        )
 
 
 def produce_history(config: KafkaConfig, plan: Plan, items: Sequence[Item], users: Sequence[User]) -> None:

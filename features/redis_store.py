@@ -12,6 +12,7 @@ from redis import Redis
 from redis.exceptions import NoScriptError, RedisError
 
 from features.store import Stored, Write
+from runtime.addresses import without_credentials
 from runtime.config import RedisConfig
 from runtime.errors import StoreUnavailable
 
@@ -39,7 +40,7 @@ class RedisStore:
         # A Unix socket connects at once or not at all: its connection class knows no timeout for it.
         connect = {} if config.url.startswith("unix:") else {"socket_connect_timeout": timeout_s}
         self._redis = Redis.from_url(config.url, socket_timeout=timeout_s, **connect)
-        self._url = config.url
+        self._shown = without_credentials(config.url)
         self._ttl_s = config.ttl_s
         self._sha: str | None = None
 
@@ -83,8 +84,7 @@ class RedisStore:
         return cast("list[object]", pipeline.execute(raise_on_error=False))
 
     def _unavailable(self, error: RedisError) -> StoreUnavailable:
-        where = self._url.rsplit("@", 1)[-1]  # without the credentials
-        return StoreUnavailable(f"Redis at {where} does not answer: {error}; is it up? (headrace status)")
+        return StoreUnavailable(f"Redis at {self._shown} does not answer: {error}; is it up? (headrace status)")
 
 
 def _packed(write: Write) -> bytes:

@@ -12,9 +12,9 @@ import msgspec
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from runtime.config import KafkaConfig
+from runtime.kafka.asking import ask
 from runtime.kafka.clients import commit, reader
 from runtime.kafka.reading import assign_from, position_of, read_to_end, watermarks
-from runtime.kafka.topics import REQUEST_TIMEOUT_S
 from schemas.topics import CLICKS, CLICKS_ACCEPTED, DEAD_LETTERS
 
 OUTPUTS = (CLICKS_ACCEPTED.name, DEAD_LETTERS.name)
@@ -68,7 +68,9 @@ class GateProgress:
         if not assigned:
             self._next = {}
             return
-        committed = consumer.committed(assigned, timeout=REQUEST_TIMEOUT_S)
+        committed = ask(
+            lambda timeout_s: consumer.committed(assigned, timeout=timeout_s), f"no committed offsets of {CLICKS.name}"
+        )
         self._next = {
             each.partition: each.offset if each.offset >= 0 else watermarks(consumer, CLICKS.name, each.partition)[0]
             for each in committed

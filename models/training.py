@@ -10,11 +10,13 @@ from models.contract import History, Lineage, Progress, no_progress
 from models.registry import ranker_class
 from runtime.clock import Clock
 from runtime.config import Config, KafkaConfig
+from runtime.errors import DataError
 from runtime.kafka.clients import producer
 from runtime.kafka.sending import Deliveries, send
 from schemas.codec import encode
 from schemas.state import ModelPointer
 from schemas.topics import MODELS
+from stack.layout import Layout
 
 
 def train(
@@ -27,9 +29,13 @@ def train(
 ) -> ModelPointer:
     """Fit the model `name` on `history`, save it under the state folder and return the pointer to publish.
 
-    Raises `DataError` for a history that the model cannot learn from and `ArtifactError` for an unknown name.
+    Raises `DataError` for a history that the model cannot learn from, `ArtifactError` for an unknown name and
+    `StackError` for a state folder that is not ours.
     """
     kind = ranker_class(name)
+    if not history.clicks:
+        raise DataError(f"there are no clicks to train {name} on; send some first (headrace produce clicks FILE)")
+    Layout.of(config).claim()
     folder = config.state_dir / "models" / name
     created_ms = clock.now_ms()
     lineage = Lineage(_version(created_ms, history, seed), created_ms, _latest_version(folder))

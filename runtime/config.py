@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import tomli_w
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 from pydantic.fields import FieldInfo
 from pydantic_settings import (
     BaseSettings,
@@ -46,7 +46,25 @@ RESERVED_CLIENT_PROPERTIES = frozenset(
 )
 """librdkafka properties on which order, placement and exactly one answer depend."""
 
+
+def _plain_value(value: Any) -> Any:
+    """One complaint instead of one for each type that the value could have had."""
+    if not isinstance(value, str | int | float | bool):
+        raise ValueError("a client property is one text, number, true or false")
+    return value
+
+
 Positive = Annotated[int, Field(ge=1)]
+
+
+def _not_empty(path: Any) -> Any:
+    if isinstance(path, str) and not path.strip():
+        raise ValueError("this would be the current folder; name one, or write '.' if that is meant")
+    return path
+
+
+Folder = Annotated[Path, BeforeValidator(_not_empty)]
+Property = Annotated[str | int | float | bool, BeforeValidator(_plain_value)]
 Part = Literal["kafka", "redis", "flink"]
 
 
@@ -60,8 +78,8 @@ class KafkaConfig(_Section):
     bootstrap_servers: str = Field(min_length=1)
     partitions: int = Field(ge=1, le=MAX_PARTITIONS)
     replication_factor: Positive
-    client: dict[str, str | int | float | bool]
-    java_client: dict[str, str | int | float | bool]
+    client: dict[str, Property]
+    java_client: dict[str, Property]
 
     @field_validator("client")
     @classmethod
@@ -151,8 +169,8 @@ class Config(BaseSettings):
 
     model_config = SettingsConfigDict(frozen=True, extra="forbid", env_prefix=ENV_PREFIX, env_nested_delimiter="__")
 
-    state_dir: Path
-    cache_dir: Path
+    state_dir: Folder
+    cache_dir: Folder
     metrics_port: int = Field(ge=0, le=65_535)
     kafka: KafkaConfig
     redis: RedisConfig
@@ -254,5 +272,5 @@ def _explained(error: Any) -> str:
 
 def _nearest(name: str, known: Iterable[str]) -> str:
     names = list(known)
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     return f"; did you mean {close[0]}?" if close else f"; known are {', '.join(sorted(names))}"

@@ -184,5 +184,8 @@ def _why_empty(draft: Draft) -> AnswerError | None:
         return None
     if draft.candidates and draft.scores is None:
         return AnswerError(code="ranking_failed", message="no ranker could score the candidates; see the worker's log")
+    if draft.request.candidates is None and not draft.candidates and not draft.removed:
+        message = "no recaller had anything to propose yet; are clicks coming in?"
+        return AnswerError(code="no_candidates", message=message)
     removed = ", ".join(f"{reason} {count}" for reason, count in draft.removed.items()) or "nothing"
     return AnswerError(code="no_candidates", message=f"nothing is left to recommend; filters removed: {removed}")

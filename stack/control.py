@@ -13,9 +13,9 @@ import msgspec
 from runtime.config import CONFIG_VARIABLE, Config, write_config
 from runtime.errors import StackError
 from stack.jars import Progress, ensure_jars, needed_groups
-from stack.layout import FOLDERS, Layout
+from stack.layout import Layout
 from stack.ports import embedded_addresses, require_free
-from stack.process import end, every_recorded, forget, launch, recorded, tail
+from stack.process import damaged_records, end, every_recorded, forget, launch, recorded, tail
 from stack.service import inherited_environment
 from stack.state import StackState, clear_state, read_state
 from stack.supervisor import GRACE_S
@@ -38,8 +38,9 @@ def up(
 ) -> StackState:
     """Start `command`, the supervisor of this configuration, and return when everything is ready.
 
-    Harmless if it runs already. Raises `StackError` if a port is taken (before anything is started), a jar cannot be
-    had, or a part does not start; then, as after Ctrl-C, everything that was started is stopped again.
+    Harmless if it runs already. Raises `StackError` if the state folder is not ours or a port is taken (before anything
+    is started), a jar cannot be had, or a part does not start; then, as after Ctrl-C, everything that was started is
+    stopped again.
     """
     layout = Layout.of(config)
     layout.folder("run")
@@ -65,10 +66,13 @@ def down(config: Config, *, wipe: bool = False) -> list[str]:
     """End everything that `up` started, also what a dead supervisor left behind; return the names of what ran.
 
     `wipe` also removes the data, but neither the cache nor anything outside the state folder. Harmless if nothing
-    runs.
+    runs. Raises `StackError` for what cannot be ended for certain, and before wiping a folder that is not ours.
     """
     layout = Layout.of(config)
-    layout.folder("run")
+    if wipe:
+        layout.require_ours()
+    if not layout.present():
+        return []
     with _alone(layout):
         ended = _end_everything(layout)
         clear_state(layout)
@@ -110,6 +114,7 @@ def _wait_until_ready(layout: Layout, on_state: OnState) -> StackState:
 
 
 def _end_everything(layout: Layout) -> list[str]:
+    _require_readable(layout, [file for file in damaged_records(layout) if file.stem == SUPERVISOR])
     ended = []
     supervisor = recorded(layout, SUPERVISOR)
     if supervisor is not None:
@@ -118,9 +123,20 @@ def _end_everything(layout: Layout) -> list[str]:
     for name, process in every_recorded(layout).items():
         end(process, GRACE_S)
         ended.append(name)
-    for file in layout.run.glob("*.pid"):
+    damaged = damaged_records(layout)
+    for file in set(layout.run.glob("*.pid")) - set(damaged):
         forget(layout, file.stem)
+    _require_readable(layout, damaged)
     return ended
+
+
+def _require_readable(layout: Layout, damaged: Sequence[Path]) -> None:
+    if damaged:
+        names = ", ".join(file.name for file in damaged)
+        raise StackError(
+            f"{names} in {layout.run} cannot be read, so whether that process still runs is unknown; end it by hand if "
+            "it does, then remove the file and try again"
+        )
 
 
 def _require_same(config: Config, layout: Layout) -> None:
@@ -136,16 +152,14 @@ def _require_same(config: Config, layout: Layout) -> None:
 
 
 def _wipe(layout: Layout, cache: Path) -> None:
-    for name in FOLDERS:
-        folder = layout.root / name
+    for folder in layout.present():
         if cache.is_relative_to(folder):
             raise StackError(
                 f"the cache {cache} lies inside {folder}, which is data; move it with --set cache_dir=FOLDER"
             )
         if folder.is_symlink():
             raise StackError(f"{folder} is a link to elsewhere; remove what it points to by hand")
-        if folder.exists():
-            shutil.rmtree(folder)
+        shutil.rmtree(folder)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from importlib.metadata import PackageNotFoundError, distribution, version
 import psutil
 from packaging.requirements import Requirement
 
+from runtime.addresses import without_credentials
 from runtime.config import Config
 from runtime.errors import StackError
 from stack.flink import flink_overview
@@ -156,7 +157,8 @@ def _external(config: Config) -> list[Check]:
     for part, (address, answer) in answers.items():
         if part not in config.stack.parts:
             remedy = None if answer() else f"start it, correct its address, or add {part} to stack.parts"
-            checks.append(Check(f"your {part}", f"{address} {'answers' if remedy is None else 'is silent'}", remedy))
+            found = f"{without_credentials(address)} {'answers' if remedy is None else 'is silent'}"
+            checks.append(Check(f"your {part}", found, remedy))
     return checks
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from runtime.addresses import without_credentials
 from runtime.config import Config, FlinkConfig
 from runtime.errors import StackError
 from stack.jars import cached_jars
-from stack.java import java_command, java_home
+from stack.java import JAVA_ENVIRONMENT, java_command, java_home
 from stack.layout import Layout
 from stack.ports import free_port
 from stack.service import Probe, Service, inherited_environment
@@ -61,7 +62,7 @@ def flink_services(config: Config, layout: Layout) -> list[Service]:
             # Nothing in the JobManager is hot enough to be worth the optimising compiler's memory.
             (f"-Xmx{jobmanager_heap}m", "-XX:TieredStopAtLevel=1", *direct),
             lambda _started_ms: flink_overview(config.flink) is not None,
-            config.flink.rest_url,
+            without_credentials(config.flink.rest_url),
         ),
         _service(
             layout,
@@ -110,7 +111,7 @@ def prepare_flink(config: Config, layout: Layout) -> None:
 
 def flink_environment(layout: Layout) -> dict[str, str]:
     """Return the environment variables that make PyFlink, imported afterwards, a client of this cluster."""
-    return {
+    return JAVA_ENVIRONMENT | {
         "JAVA_HOME": str(java_home()),
         "FLINK_HOME": str(_home()),
         "FLINK_CONF_DIR": str(_conf(layout)),

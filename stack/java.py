@@ -3,6 +3,9 @@
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+JAVA_ENVIRONMENT = {"LC_ALL": "C.UTF-8"}
+"""Without it Java cannot open a path with a letter beyond ASCII where the locale is plain C."""
+
 
 def java_home() -> Path:
     """The folder of the Java 21 runtime; for JAVA_HOME."""

@@ -1,6 +1,7 @@
 """The embedded Kafka: one broker that is its own controller (KRaft)."""
 
 import base64
+import json
 import subprocess
 import uuid
 from pathlib import Path
@@ -12,7 +13,7 @@ from runtime.config import Config, KafkaConfig
 from runtime.errors import StackError
 from runtime.kafka.clients import MAX_MESSAGE_BYTES, client_settings
 from stack.jars import cached_jars
-from stack.java import java_command
+from stack.java import JAVA_ENVIRONMENT, java_command
 from stack.layout import Layout
 from stack.ports import Address, free_port
 from stack.service import Service, inherited_environment
@@ -30,7 +31,7 @@ def kafka_service(config: Config, layout: Layout, address: Address) -> Service:
         layout.root / "kafka" / "server.properties",
         port=address.port,
         controller_port=free_port(),
-        data=data,
+        data=json.dumps(str(data))[1:-1],  # Java reads properties as Latin-1, with JSON's escapes
         max_message_bytes=MAX_MESSAGE_BYTES,
     )
     logging = render("kafka-log4j.properties", layout.root / "kafka" / "log4j2.properties")
@@ -42,7 +43,7 @@ def kafka_service(config: Config, layout: Layout, address: Address) -> Service:
     return Service(
         name="kafka",
         argv=java_command("kafka.Kafka", jars, (heap, *options), (str(properties),)),
-        env=inherited_environment() | {"MALLOC_ARENA_MAX": "2"},
+        env=inherited_environment() | JAVA_ENVIRONMENT | {"MALLOC_ARENA_MAX": "2"},
         probe=lambda _started_ms: kafka_answers(config.kafka),
         address=config.kafka.bootstrap_servers,
     )
@@ -61,7 +62,8 @@ def kafka_answers(config: KafkaConfig) -> bool:
 def _format(jars: list[Path], options: tuple[str, ...], properties: Path) -> None:
     arguments = ("format", "--cluster-id", _new_cluster_id(), "--config", str(properties))
     command = java_command("kafka.tools.StorageTool", jars, options, arguments)
-    done = subprocess.run(command, capture_output=True, text=True, timeout=FORMAT_TIMEOUT_S, check=False)
+    env = inherited_environment() | JAVA_ENVIRONMENT
+    done = subprocess.run(command, capture_output=True, text=True, timeout=FORMAT_TIMEOUT_S, check=False, env=env)
     if done.returncode != 0:
         raise StackError(f"Kafka cannot prepare its folder (see {properties}):\n{done.stdout}{done.stderr}")
 

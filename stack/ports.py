@@ -6,6 +6,7 @@ import socket
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+from runtime.addresses import without_credentials
 from runtime.config import Config
 from runtime.errors import StackError
 
@@ -35,13 +36,13 @@ def embedded_addresses(config: Config) -> list[Address]:
                 f"kafka.bootstrap_servers = {servers!r} names several brokers, the embedded Kafka is one; give one "
                 "address, or take kafka out of stack.parts to use your own cluster"
             )
-        port = _port("kafka", "kafka.bootstrap_servers", f"//{servers}", servers)
+        port = _port("kafka", "kafka.bootstrap_servers", f"//{servers}")
         addresses.append(Address("kafka", "kafka.bootstrap_servers", port, f"{LOOPBACK}:{_other(port)}"))
     if "redis" in config.stack.parts:
-        port = _port("redis", "redis.url", config.redis.url, config.redis.url)
+        port = _port("redis", "redis.url", config.redis.url)
         addresses.append(Address("redis", "redis.url", port, f"redis://{LOOPBACK}:{_other(port)}/0"))
     if "flink" in config.stack.parts:
-        port = _port("flink", "flink.rest_url", config.flink.rest_url, config.flink.rest_url)
+        port = _port("flink", "flink.rest_url", config.flink.rest_url)
         addresses.append(Address("flink", "flink.rest_url", port, f"http://{LOOPBACK}:{_other(port)}"))
     if config.metrics_port:
         addresses.append(Address("worker", "metrics_port", config.metrics_port, str(_other(config.metrics_port))))
@@ -89,7 +90,8 @@ def free_port() -> int:
     raise StackError(f"no free port between {INTERNAL_PORTS.start} and {INTERNAL_PORTS.stop} in 100 tries")
 
 
-def _port(part: str, key: str, url: str, value: str) -> int:
+def _port(part: str, key: str, url: str) -> int:
+    value = without_credentials(url).removeprefix("//")
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port

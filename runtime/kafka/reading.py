@@ -5,18 +5,16 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
-from confluent_kafka import KafkaError as Code  # its codes; the name is taken by our own error
+from confluent_kafka import Consumer, Message, TopicPartition
 
 from runtime.errors import KafkaError
-from runtime.kafka.topics import REQUEST_TIMEOUT_S, partitions_of
+from runtime.kafka.asking import ask
+from runtime.kafka.topics import partitions_of
 
 _LOG = logging.getLogger("headrace.kafka")
 
-_NOT_YET_LED = {Code.NOT_LEADER_FOR_PARTITION, Code.LEADER_NOT_AVAILABLE, Code.UNKNOWN_TOPIC_OR_PART}
-"""What a broker says of a partition for a moment after it was created."""
-
-_LEADER_WAIT_S = 0.05
+POLL_S = 0.1
+"""The client looks for Ctrl-C by itself in longer polls, but loses it when its error callback runs meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +54,10 @@ def assign_from(consumer: Consumer, topics: Iterable[str], start: Callable[[Span
 
 def watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
     """Return the first offset that is still there, and the one that the next message will get."""
-    deadline = time.monotonic() + REQUEST_TIMEOUT_S
-    while True:
-        try:
-            offsets = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=REQUEST_TIMEOUT_S)
-        except KafkaException as error:
-            if error.args[0].code() not in _NOT_YET_LED or time.monotonic() > deadline:
-                raise KafkaError(f"no offsets for {topic}[{partition}]: {error}; is Kafka up?") from error
-            time.sleep(_LEADER_WAIT_S)
-        else:
-            if offsets is None:
-                raise KafkaError(f"no offsets for {topic}[{partition}] within {REQUEST_TIMEOUT_S:.0f} s; is Kafka up?")
-            low, high = offsets
-            return low, high
+    return ask(
+        lambda timeout_s: consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=timeout_s),
+        f"no offsets for {topic}[{partition}]",
+    )
 
 
 def drain(consumer: Consumer, max_messages: int, wait_s: float) -> list[Message]:
@@ -77,11 +66,18 @@ def drain(consumer: Consumer, max_messages: int, wait_s: float) -> list[Message]
     `consume(n, timeout)` waits out its timeout in some versions of the client; polling once first does not.
     Messages that carry an error are logged and left out: they are events of the client, not of the topic.
     """
-    first = consumer.poll(wait_s)
+    first = _poll(consumer, wait_s)
     if first is None:
         return []
     messages = [first, *consumer.consume(max_messages - 1, timeout=0)] if max_messages > 1 else [first]
     return [message for message in messages if _usable(message)]
+
+
+def _poll(consumer: Consumer, wait_s: float) -> Message | None:
+    until = time.monotonic() + wait_s
+    while (message := consumer.poll(min(wait_s, POLL_S))) is None and (wait_s := until - time.monotonic()) > 0:
+        pass
+    return message
 
 
 def _usable(message: Message) -> bool:

@@ -2,18 +2,27 @@
 
 from typing import Any
 
-from confluent_kafka import Message, Producer
+from confluent_kafka import KafkaException, Message, Producer
 
 from runtime.errors import KafkaError
+from runtime.kafka.clients import MAX_MESSAGE_BYTES
 
 
 def send(producer_: Producer, topic: str, value: bytes | None, key: bytes | str | None, **rest: Any) -> None:
-    """Queue one message; when the queue is full, wait for room instead of failing."""
+    """Queue one message; when the queue is full, wait for room instead of failing.
+
+    Raises `KafkaError` for one that the client refuses, above all one of more than `MAX_MESSAGE_BYTES`.
+    """
     while True:
         try:
             producer_.produce(topic, value, key, **rest)
         except BufferError:
             producer_.poll(0.05)
+        except KafkaException as error:
+            raise KafkaError(
+                f"a message of {len(value or b''):,} bytes cannot go to {topic}: {error.args[0].str()}; "
+                f"at most {MAX_MESSAGE_BYTES:,} bytes with its key can, send less in one"
+            ) from error
         else:
             producer_.poll(0)
             return

@@ -7,19 +7,14 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from runtime.config import KafkaConfig
 from runtime.errors import KafkaError
+from runtime.kafka.asking import REQUEST_TIMEOUT_S, ask
 from runtime.kafka.clients import client_settings
-from schemas.topics import Topic
-
-REQUEST_TIMEOUT_S = 15.0
-"""For metadata and administration: a broker that is up answers in milliseconds, a starting one in seconds."""
+from schemas.topics import TOPICS, Topic
 
 
 def existing_topics(client: Consumer | Producer | AdminClient) -> dict[str, int]:
     """Return the partition count of every topic that there is; raise `KafkaError` if the broker does not answer."""
-    try:
-        topics = client.list_topics(timeout=REQUEST_TIMEOUT_S).topics
-    except KafkaException as error:
-        raise KafkaError(f"Kafka does not answer: {error}; is it up? (headrace status)") from error
+    topics = ask(lambda timeout_s: client.list_topics(timeout=timeout_s), "Kafka does not answer").topics
     return {name: len(topic.partitions) for name, topic in topics.items()}
 
 
@@ -27,7 +22,9 @@ def partitions_of(client: Consumer | Producer, topic: str) -> list[int]:
     """Return the partition numbers of `topic`; raise `KafkaError` if it or the broker is not there."""
     partitions = existing_topics(client).get(topic)
     if not partitions:
-        raise KafkaError(f"topic {topic} does not exist; create it with `headrace topics --create`")
+        ours = [each.name for each in TOPICS]
+        remedy = "create it with `headrace topics --create`" if topic in ours else f"there are {', '.join(ours)}"
+        raise KafkaError(f"topic {topic} does not exist; {remedy}")
     return list(range(partitions))
 
 
@@ -51,6 +48,6 @@ def create_topics(config: KafkaConfig, topics: Iterable[Topic]) -> list[str]:
     for name, done in admin.create_topics(missing).items() if missing else ():
         try:
             done.result(REQUEST_TIMEOUT_S)
-        except KafkaException as error:
+        except (KafkaException, TimeoutError) as error:
             raise KafkaError(f"topic {name} cannot be created: {error}") from error
     return [topic.topic for topic in missing]

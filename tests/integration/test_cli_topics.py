@@ -60,6 +60,17 @@ def test_without_the_check_every_line_is_sent(headrace: Headrace) -> None:
     assert (sent.exit_code, sent.stdout) == (0, "3 messages acknowledged by clicks\n")
 
 
+def test_what_was_sent_before_a_line_that_is_too_large_is_acknowledged(headrace: Headrace) -> None:
+    good = encode(click_of("cli", "before"))
+    sent = headrace("produce", "clicks", "-", "--no-check", stdin=_lines(good, b"x" * 5_000_000, good))
+    assert sent.stdout == "1 messages acknowledged by clicks\n"
+    assert isinstance(sent.exception, KafkaError)
+    assert "5,000,000 bytes cannot go to clicks" in str(sent.exception)
+    by_the_broker = headrace("produce", "clicks", "-", "--no-check", stdin=_lines(good, b"x" * 3_000_000))
+    assert by_the_broker.stdout == "1 messages acknowledged by clicks\n"
+    assert isinstance(by_the_broker.exception, KafkaError)
+
+
 def test_a_file_that_is_not_there_or_not_whole_is_named(headrace: Headrace, tmp_path: Path) -> None:
     missing = headrace("produce", "clicks", str(tmp_path / "no.jsonl"))
     assert isinstance(missing.exception, DataError)
@@ -80,7 +91,7 @@ def test_the_topics_are_listed_with_what_they_are(headrace: Headrace) -> None:
 def test_an_unknown_topic_is_an_error_with_a_remedy(headrace: Headrace) -> None:
     failed = headrace("consume", "clickz")
     assert isinstance(failed.exception, KafkaError)
-    assert "topic clickz does not exist" in str(failed.exception)
+    assert "topic clickz does not exist; there are clicks, clicks.accepted" in str(failed.exception)
 
 
 def test_dead_letters_can_be_listed_as_a_table(headrace: Headrace, kafka: Config) -> None:

@@ -28,8 +28,9 @@ IDLE_LIMIT_BYTES = 1.5 * 1024**3
 
 
 @pytest.fixture(scope="module")
-def parts(new_config: Callable[..., Config]) -> Iterator[Config]:
-    config = new_config()
+def parts(new_config: Callable[..., Config], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Config]:
+    # A name that configuration files, class paths and Java's idea of the locale could each stumble over.
+    config = new_config(state_dir=tmp_path_factory.mktemp("the stäte"))
     up(config, PARTS_ONLY)
     yield config
     down(config, wipe=True)
@@ -105,6 +106,20 @@ def test_a_killed_part_comes_back(parts: Config, eventually: Eventually, name: s
     eventually(lambda: service(parts, name).restarts == restarts + 1, "the death is noticed")
     eventually(lambda: read_status(parts).ready, f"{name} is back")
     eventually(lambda: (flink_overview(parts.flink) or {}).get("taskmanagers") == 1, "one TaskManager is registered")
+
+
+def test_a_part_that_hangs_is_shown_and_left_running(parts: Config, eventually: Eventually) -> None:
+    before = service(parts, "redis")
+    process = recorded(Layout.of(parts), "redis")
+    assert process is not None
+    process.suspend()
+    try:
+        eventually(lambda: service(parts, "redis").condition == "not answering", "it is noticed")
+        assert not read_status(parts).ready
+    finally:
+        process.resume()
+    eventually(lambda: read_status(parts).ready, "it answers again")
+    assert service(parts, "redis") == before
 
 
 def test_down_ends_what_a_killed_supervisor_left_and_up_starts_anew(parts: Config) -> None:

@@ -33,7 +33,8 @@ def test_values_are_read_as_toml_and_what_is_none_as_text() -> None:
         (["state_dir.b=c"], "configuration key state_dir = "),
         (["kafka=3"], "configuration key kafka = 3"),
         (["kafka.partitions"], "has no '='"),
-        (["=3"], "unknown configuration key"),
+        (["=3"], "'=3' names no key before the '='"),
+        (["state_dir=a\udcff"], "is not UTF-8"),
         (["kafka..x=3"], "unknown configuration key"),
     ],
 )

@@ -1,8 +1,9 @@
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
-from cli.train import MODELS, read_file
+from cli.train import MODELS, Model, read_file
 from models.registry import NAMES
 from runtime.errors import DataError
 from schemas.click import Click
@@ -30,4 +31,4 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_there_is_a_command_for_every_model() -> None:
-    assert tuple(MODELS) == NAMES
+    assert tuple(MODELS) == get_args(Model) == NAMES

@@ -203,6 +203,17 @@ def test_an_answer_without_items_says_why() -> None:
     assert "excluded 3" in answer.error.message
 
 
+def test_before_there_is_any_data_an_answer_says_so() -> None:
+    bench = Bench()
+    bench.tables = Tables()
+    pipeline = Pipeline(bench.config, bench.store, bench.tables, bench.rankers, bench.clock)
+    (answer,) = pipeline.answer([request_of()], Stages(bench.clock))
+    assert answer.error is not None
+    assert answer.error.code == "no_candidates"
+    assert "nothing" not in answer.error.message
+    assert "are clicks coming in?" in answer.error.message
+
+
 def test_a_forced_model_is_used_and_one_that_is_not_there_is_reported() -> None:
     bench = Bench()
     bench.knows("u", record_of("a"))

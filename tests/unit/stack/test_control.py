@@ -1,3 +1,4 @@
+import os
 import socket
 import subprocess
 import sys
@@ -10,8 +11,8 @@ import pytest
 from runtime.config import Config
 from runtime.errors import StackError
 from stack.control import down, read_status, up
-from stack.layout import Layout
-from stack.process import ProcessRecord, every_recorded
+from stack.layout import FOLDERS, Layout
+from stack.process import ProcessRecord, every_recorded, launch
 from stack.state import ServiceState, StackState, write_state
 
 NewConfig = Callable[..., Config]
@@ -43,8 +44,56 @@ def test_down_is_harmless_where_nothing_ever_ran(new_config: NewConfig) -> None:
     assert down(new_config(), wipe=True) == []
 
 
+@pytest.mark.parametrize("name", FOLDERS)
+def test_a_folder_that_we_did_not_make_is_neither_wiped_nor_used(
+    new_config: NewConfig, tmp_path: Path, name: str
+) -> None:
+    source = tmp_path / name / "source.py"
+    source.parent.mkdir()
+    source.touch()
+    config = new_config(state_dir=tmp_path)
+    for refused in (lambda: down(config, wipe=True), lambda: up(config, ("/nonexistent",))):
+        with pytest.raises(StackError, match=f"holds {name} but no headrace-state"):
+            refused()
+    assert down(config) == []
+    assert source.exists()
+
+
+def test_a_state_folder_of_a_time_before_the_marker_is_marked_at_the_next_start(
+    new_config: NewConfig, tmp_path: Path
+) -> None:
+    layout = Layout.of(new_config(state_dir=tmp_path))
+    layout.run.mkdir()
+    layout.config_file.touch()
+    layout.folder("kafka")
+    layout.require_ours()
+
+
+@pytest.mark.parametrize("name", ["supervisor", "kafka"])
+def test_a_damaged_record_is_reported_and_kept_and_nothing_is_wiped(new_config: NewConfig, name: str) -> None:
+    config = new_config()
+    record = Layout.of(config).folder("run") / f"{name}.pid"
+    record.write_bytes(b"12")
+    for refused in (lambda: down(config, wipe=True), lambda: up(config, ("/nonexistent",))):
+        with pytest.raises(StackError, match=rf"{name}\.pid in .* cannot be read"):
+            refused()
+    assert record.read_bytes() == b"12"
+
+
+def test_a_damaged_record_does_not_keep_the_others_from_being_ended(new_config: NewConfig) -> None:
+    config = new_config()
+    layout = Layout.of(config)
+    (layout.folder("run") / "kafka.pid").write_bytes(b"")
+    launch(layout, "redis", (sys.executable, "-S", "-c", "import time; time.sleep(600)"), os.environ)
+    with pytest.raises(StackError, match=r"kafka\.pid in "):
+        down(config)
+    assert [file.name for file in layout.run.glob("*.pid")] == ["kafka.pid"]
+    assert every_recorded(layout) == {}
+
+
 def test_wipe_removes_the_data_and_keeps_the_cache_and_what_is_not_ours(new_config: NewConfig, tmp_path: Path) -> None:
     config = new_config(state_dir=tmp_path, cache_dir=tmp_path / "cache")
+    Layout.of(config).claim()
     for name in ("kafka/data/log", "models/deepfm", "cache/jars/a.jar", "notes/mine"):
         (tmp_path / name).mkdir(parents=True)
     down(config, wipe=True)
@@ -65,6 +114,7 @@ def test_wipe_does_not_follow_a_link_out_of_the_state_folder(new_config: NewConf
 
 def test_wipe_refuses_a_cache_that_lies_among_the_data(new_config: NewConfig, tmp_path: Path) -> None:
     config = new_config(state_dir=tmp_path, cache_dir=tmp_path / "kafka" / "cache")
+    Layout.of(config).claim()
     config.cache_dir.mkdir(parents=True)
     with pytest.raises(StackError, match="move it with --set cache_dir"):
         down(config, wipe=True)

@@ -44,6 +44,18 @@ def test_a_part_that_runs_elsewhere_must_answer(new_config: NewConfig) -> None:
     assert check.remedy == "start it, correct its address, or add kafka to stack.parts"
 
 
+def test_the_address_of_an_external_part_is_shown_without_its_credentials(new_config: NewConfig) -> None:
+    port = free_port()
+    config = new_config(
+        redis={"url": f"redis://:SECRET@127.0.0.1:{port}/0"},
+        flink={"rest_url": f"http://me:SECRET@127.0.0.1:{port}"},
+        stack={"parts": []},
+    )
+    checks = by_name(config)
+    assert checks["your redis"].found == f"redis://127.0.0.1:{port}/0 is silent"
+    assert checks["your flink"].found == f"http://127.0.0.1:{port} is silent"
+
+
 def test_an_address_that_the_embedded_part_cannot_have_is_reported(new_config: NewConfig) -> None:
     check = by_name(new_config(kafka={"bootstrap_servers": "10.1.2.3:9092"}))["addresses"]
     assert "listens on 127.0.0.1 only" in check.found

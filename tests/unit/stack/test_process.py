@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from stack.layout import Layout
-from stack.process import ProcessRecord, end, every_recorded, launch, recorded, tail
+from stack.process import ProcessRecord, damaged_records, end, every_recorded, launch, recorded, tail
 
 SLEEP = (sys.executable, "-S", "-c", "import time; time.sleep(600)")
 
@@ -49,10 +49,11 @@ def test_a_record_whose_pid_now_belongs_to_a_stranger_leads_nowhere(layout: Layo
     assert every_recorded(layout) == {}
 
 
-@pytest.mark.parametrize("content", [b"", b"123", b"{}", b'{"pid": "x"}'])
-def test_a_damaged_record_leads_nowhere(layout: Layout, content: bytes) -> None:
+@pytest.mark.parametrize("content", [b"", b"123", b"{}", b'{"pid": "x"}', b'{"pid": -1, "create_time": 1.0}'])
+def test_a_damaged_record_leads_nowhere_and_is_named(layout: Layout, content: bytes) -> None:
     (layout.run / "kafka.pid").write_bytes(content)
     assert recorded(layout, "kafka") is None
+    assert damaged_records(layout) == [layout.run / "kafka.pid"]
 
 
 def test_recorded_processes_come_youngest_first(layout: Layout) -> None:

@@ -4,9 +4,11 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from runtime.clock import SystemClock
@@ -143,6 +145,68 @@ def test_one_that_is_never_ready_fails_when_its_time_is_up(layout: Layout, stop:
         supervisor(layout, stop, timeout_s=0.2) as supervisor_,
     ):
         supervisor_.start([python("idle", "import time; time.sleep(600)")])
+    assert every_recorded(layout) == {}
+
+
+def test_one_that_is_never_ready_fails_with_what_it_said_before_it_was_ended(
+    layout: Layout, stop: StopSignal, eventually: Eventually
+) -> None:
+    code = (
+        "import signal, sys, time\n"
+        "signal.signal(signal.SIGTERM, lambda *_: sys.exit('shutting down nicely'))\n"
+        "print('no leader yet', flush=True)\n"
+        "time.sleep(600)\n"
+    )
+    service = python("slow", code)
+
+    def silent(_started_ms: int) -> bool:
+        eventually(lambda: "no leader" in layout.log_of("slow").read_text(), "it has said what it waits for")
+        return False
+
+    with (
+        pytest.raises(StackError, match="no leader yet") as raised,
+        supervisor(layout, stop, timeout_s=0.2) as supervisor_,
+    ):
+        supervisor_.start([replace(service, probe=silent)])
+    assert "shutting down nicely" in layout.log_of("slow").read_text()
+    assert "shutting down nicely" not in str(raised.value)
+
+
+def test_one_that_hangs_is_shown_while_a_slow_probe_of_another_is_under_way(
+    layout: Layout, stop: StopSignal, monkeypatch: pytest.MonkeyPatch, eventually: Eventually
+) -> None:
+    monkeypatch.setattr("stack.supervisor.PROBE_INTERVAL_MS", 50)
+    hangs, asked_slow, go_on = threading.Event(), threading.Event(), threading.Event()
+
+    def slow(_started_ms: int) -> bool:
+        if hangs.is_set():
+            asked_slow.set()
+            go_on.wait(60)
+        return True
+
+    def run() -> None:
+        with supervisor(layout, stop) as supervisor_:
+            one = replace(dummy(layout, "one"), probe=slow)
+            two = replace(dummy(layout, "two"), probe=lambda _started_ms: not hangs.is_set())
+            supervisor_.start([one, two])
+            supervisor_.watch()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        eventually(lambda: read_state(layout).ready, "both are ready")
+        before = states(layout)["two"]
+        hangs.set()
+        eventually(lambda: states(layout)["two"].condition == "not answering", "the hanging one is noticed")
+        assert asked_slow.wait(60)
+        assert not read_state(layout).ready
+        assert states(layout)["two"] == msgspec.structs.replace(before, condition="not answering")
+        hangs.clear()
+        eventually(lambda: read_state(layout).ready, "it answers again")
+    finally:
+        go_on.set()
+        stop.stop()
+        thread.join(60)
     assert every_recorded(layout) == {}
 
 
