@@ -29,6 +29,7 @@ def show(console: "Console", report: "Report", answered: "Sequence[Answered]", t
     console.print(_table("by tier", report.tiers, report.all))
     console.print(_table("by past events of the user", report.activity, report.all))
     console.print(LEGEND, style="dim", highlight=False)
+    console.print("\nOf each tier the answer that placed the right film best:")
     for each in examples(answered):
         show_answer(console, each, titles)
     _show_balance(console, report)

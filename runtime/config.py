@@ -19,6 +19,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from runtime.addresses import without_credentials
 from runtime.errors import ConfigError
 from runtime.files import write_atomically
 from runtime.lifecycle import READY_VARIABLE
@@ -267,7 +268,9 @@ def _explained(error: Any) -> str:
         for part in path[:-1]:
             section = section.model_fields[part].annotation
         return f"unknown configuration key {name}{_nearest(path[-1], section.model_fields)}"
-    return f"configuration key {name} = {error['input']!r}: {error['msg']}"
+    value = error["input"]
+    shown = without_credentials(value) if isinstance(value, str) else value
+    return f"configuration key {name} = {shown!r}: {error['msg']}"
 
 
 def _nearest(name: str, known: Iterable[str]) -> str:

@@ -193,3 +193,10 @@ def test_a_client_property_that_our_guarantees_depend_on_is_refused(name: str) -
     with pytest.raises(ConfigError, match=f"kafka.client.*{name} is set by Headrace"):
         load_config(overrides={"kafka": {"client": {name: "x"}}})
     assert load_config(overrides={"kafka": {"client": {"security.protocol": "SSL"}}}).kafka.client
+
+
+def test_an_error_does_not_show_the_credentials_in_an_address() -> None:
+    with pytest.raises(ConfigError) as raised:
+        load_config(overrides={"redis": {"url": "http://me:secret@somewhere"}})
+    assert "http://somewhere" in str(raised.value)
+    assert "secret" not in str(raised.value)
