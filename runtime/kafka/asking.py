@@ -1,11 +1,11 @@
 """Asking a broker: patient while the reason passes by itself, and never deaf to Ctrl-C."""
 
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
 from confluent_kafka import KafkaError as Code  # its codes; the name is taken by our own error
 from confluent_kafka import KafkaException
+from tenacity import Retrying, retry_if_exception, stop_before_delay, wait_fixed
 
 from runtime.errors import KafkaError
 
@@ -43,23 +43,35 @@ PASSING = frozenset(
 )
 
 
+class _Unanswered(Exception):
+    """The client's time for one try was over."""
+
+
 def ask(question: Callable[[float], Answer | None], complaint: str) -> Answer:
     """Return the answer to `question`, which gets the seconds that it may take and returns None if they are over.
 
     It is asked again while what is in the way passes by itself, for `REQUEST_TIMEOUT_S` in all; then, and for
     anything else, `KafkaError` is raised with `complaint` and the reason.
     """
-    deadline = time.monotonic() + REQUEST_TIMEOUT_S
-    while True:
-        reason, cause = "it timed out", None
-        try:
-            answer = question(max(PAUSE_S, min(SLICE_S, deadline - time.monotonic())))
-        except KafkaException as error:
-            reason, cause = error.args[0].str(), error
-        else:
-            if answer is not None:
-                return answer
-        passes = cause is None or cause.args[0].code() in PASSING
-        if not passes or time.monotonic() >= deadline:
-            raise KafkaError(f"{complaint}: {reason}; is Kafka up? (headrace status)") from cause
-        time.sleep(PAUSE_S)
+
+    def once() -> Answer:
+        answer = question(SLICE_S)
+        if answer is None:
+            raise _Unanswered("it timed out")
+        return answer
+
+    patiently = Retrying(
+        retry=retry_if_exception(_passes),
+        stop=stop_before_delay(REQUEST_TIMEOUT_S),
+        wait=wait_fixed(PAUSE_S),
+        reraise=True,
+    )
+    try:
+        return patiently(once)
+    except (KafkaException, _Unanswered) as error:
+        reason = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+        raise KafkaError(f"{complaint}: {reason}; is Kafka up? (headrace status)") from error
+
+
+def _passes(error: BaseException) -> bool:
+    return isinstance(error, _Unanswered) or (isinstance(error, KafkaException) and error.args[0].code() in PASSING)
