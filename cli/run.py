@@ -100,6 +100,7 @@ def worker(context: typer.Context, instance: Instance = "worker-0") -> None:
     from features.tables import Tables
     from models.registry import built_in_rankers, load_pointer
     from runtime.clock import SystemClock
+    from runtime.lifecycle import settle_memory
     from serving.followers import TableFollower
     from serving.metrics import ServingMetrics
     from serving.pipeline import Pipeline
@@ -112,6 +113,7 @@ def worker(context: typer.Context, instance: Instance = "worker-0") -> None:
         follower = TableFollower(config.kafka, tables, swap.take)
         follower.catch_up()
         swap.wait()
+        settle_memory()
         metrics.serve(config.metrics_port)
         pipeline = Pipeline(config, RedisStore(config.redis), tables, swap.rankers, clock)
         Worker(config, pipeline, follower, metrics, clock).run(stop, instance)

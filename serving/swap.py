@@ -7,6 +7,7 @@ from pathlib import Path
 
 from models.contract import Ranker
 from runtime.errors import ArtifactError
+from runtime.lifecycle import settle_memory
 from schemas.state import ModelPointer
 
 _LOG = logging.getLogger("headrace.serving")
@@ -50,4 +51,5 @@ class ModelSwap:
             if self._wanted[pointer.model] is not pointer:
                 return
             self.rankers[pointer.model] = ranker
+        settle_memory()
         _LOG.info("%s %s serves now (%s)", pointer.model, pointer.version, Path(pointer.path).name)
