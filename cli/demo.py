@@ -1,5 +1,6 @@
 """`headrace demo`: MovieLens 100k through the whole pipeline, judged against what people did next."""
 
+import shlex
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -47,15 +48,17 @@ def demo(
     """Run MovieLens 100k through a real Kafka, Flink and Redis and judge every answer.
 
     The first 80 % of the ratings are history. The last 20 % arrive live; before every third of them a request is sent
-    for that user, and the answer is held against the film that the user in fact came to next. Takes about four minutes
+    for that user, and the answer is held against the film that the user in fact came to next. Takes about three minutes
     on two cores, and stops everything at the end.
     """
     from rich.console import Console
 
     from cli.demo_screen import show
+    from cli.plain import plain
     from evaluation.demo import write_report
     from evaluation.report import unbalanced
     from models.datasets import movielens
+    from runtime.addresses import without_credentials
     from runtime.errors import HeadraceError, StackError
     from stack.control import down, read_status
 
@@ -64,7 +67,7 @@ def demo(
     if json_file is not None and not json_file.parent.is_dir():
         raise HeadraceError(f"--json {json_file}: there is no folder {json_file.parent}; make it first")
     _claim(config.state_dir)
-    stop_command = f"headrace --set state_dir={config.state_dir} down"
+    stop_command = f"headrace --set state_dir={shlex.quote(str(config.state_dir))} down"
     if read_status(config).complete:
         raise StackError(f"a demo is up in {config.state_dir} already; end it with `{stop_command}`")
     console.print(movielens.LICENCE, style="dim", highlight=False)
@@ -79,7 +82,8 @@ def demo(
     if json_file is not None:
         json_file.write_bytes(write_report(report))
     if keep:
-        console.print(f"\nstill up: Flink at {config.flink.rest_url}; end it with [bold]{stop_command}[/]")
+        flink = without_credentials(config.flink.rest_url)
+        console.print(plain(f"still up: Flink at {flink}; end it with {stop_command}"))
     wrong = unbalanced(report)
     if wrong:
         raise HeadraceError("the books do not balance: " + "; ".join(wrong))
@@ -103,6 +107,7 @@ def _claim(folder: Path) -> None:
 
 def _run(config: "Config", data: "MovieLens", live_events: int | None) -> "tuple[Report, Sequence[Answered]]":
     """Start everything, train meanwhile, then history, live and the books."""
+    from rich.markup import escape
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     from cli.training_thread import TrainingThread
@@ -110,6 +115,7 @@ def _run(config: "Config", data: "MovieLens", live_events: int | None) -> "tuple
     from evaluation import demo as steps
     from evaluation.protocol import plan as make_plan
     from models.training import publish_models
+    from runtime.addresses import without_credentials
     from runtime.clock import SystemClock
 
     clock = SystemClock()
@@ -144,9 +150,11 @@ def _run(config: "Config", data: "MovieLens", live_events: int | None) -> "tuple
         task = progress.add_task("live", total=len(plan.live))
         live_since_s = seconds()
 
+        flink = escape(without_credentials(config.flink.rest_url))
+
         def on_live(events: int, requests: int, answers: int) -> None:
             rate = answers / max(seconds() - live_since_s, 0.001)
-            description = f"live: {answers} of {requests} answered, {rate:.0f}/s; Flink {config.flink.rest_url}"
+            description = f"live: {answers} of {requests} answered, {rate:.0f}/s; Flink {flink}"
             progress.update(task, completed=events, description=description)
 
         answered = steps.run_live(config, plan, data.items, clock, on_live)

@@ -25,6 +25,7 @@ from cli import (
     up,
 )
 from cli.context import Settings
+from cli.plain import printable
 from runtime.errors import HeadraceError
 from schemas.errors import MessageError
 
@@ -77,7 +78,8 @@ def main() -> None:
     try:
         app()
     except (HeadraceError, MessageError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        # A message may quote a log or a message: its lines stay lines, but nothing in them steers the terminal.
+        print("error:", "\n".join(map(printable, str(error).splitlines())), file=sys.stderr)
         sys.exit(1)
     except OSError as error:
         reason = error.strerror or str(error)

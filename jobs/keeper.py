@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from jobs.submit import PROGRAMS
+from runtime.addresses import without_credentials
 from runtime.config import Config, FlinkConfig
 from runtime.lifecycle import StopSignal, say_ready
 from stack.flink import flink_overview
@@ -61,7 +62,7 @@ def keep_jobs(config: Config, client_environment: Mapping[str, str], stop: StopS
         missing = [] if jobs is None else missing_programs(jobs)
         if jobs is None:
             if state != "away":
-                _LOG.warning("no answer from Flink at %s; trying on", config.flink.rest_url)
+                _LOG.warning("no answer from Flink at %s; trying on", without_credentials(config.flink.rest_url))
             state = "away"
         elif missing:
             _submit(missing, client_environment, stop)

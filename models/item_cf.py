@@ -27,6 +27,10 @@ _SETTINGS = "settings.json"
 _LISTS = "lists.json"
 
 
+MAX_TITLE_CHARS = 200
+"""Of a title in a reason: it stands in every item of the answer."""
+
+
 class _Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     last_events: int
 
@@ -99,4 +103,4 @@ class ItemCf:
 def similar_to(item_id: str, tables: Tables) -> str:
     """Return the reason to show for a candidate that is near to `item_id`, by its title if it has one."""
     item = tables.items.get(item_id)
-    return f"similar to {item.title if item is not None and item.title else item_id}"
+    return f"similar to {item.title[:MAX_TITLE_CHARS] if item is not None and item.title else item_id}"

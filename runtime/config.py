@@ -269,6 +269,9 @@ def _explained(error: Any) -> str:
             section = section.model_fields[part].annotation
         return f"unknown configuration key {name}{_nearest(path[-1], section.model_fields)}"
     value = error["input"]
+    whole = path == ["kafka"] and isinstance(value, dict)
+    if whole or path[:2] in (["kafka", "client"], ["kafka", "java_client"]):
+        return f"configuration key {name}: {error['msg']}"  # without the value, which may hold a password
     shown = without_credentials(value) if isinstance(value, str) else value
     return f"configuration key {name} = {shown!r}: {error['msg']}"
 

@@ -13,15 +13,17 @@ READY_VARIABLE = "HEADRACE_READY_FILE"
 
 
 class StopSignal:
-    """Set by SIGTERM or SIGINT; a loop asks `stopping` once per turn and then finishes what it holds."""
+    """Set by SIGTERM, SIGINT or SIGHUP; a loop asks `stopping` once per turn and then finishes what it holds."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
 
     def listen(self) -> "StopSignal":
-        """Take over SIGTERM and SIGINT; only in the main thread of a process."""
+        """Take over SIGTERM, SIGINT and, unless it is ignored, SIGHUP; only in the main thread of a process."""
         signal.signal(signal.SIGTERM, self._on_signal)
         signal.signal(signal.SIGINT, self._on_signal)
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under nohup
+            signal.signal(signal.SIGHUP, self._on_signal)
         return self
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
@@ -54,7 +56,6 @@ def settle_memory() -> None:
     Call it after loading what stays: a full collection walks every object of a model and a catalogue, which stopped a
     worker for 200 ms at a time. What is dropped later is still freed, unless it is part of a reference cycle.
     """
-    gc.collect()
     gc.freeze()
 
 

@@ -9,6 +9,9 @@ from schemas.errors import MessageError
 from schemas.recommendation import AnswerError, Recommendation
 from schemas.request import Request, RequestIdentity, RequestOwner
 
+MAX_MESSAGE_CHARS = 500
+"""A message may quote what it complains of, up to half a megabyte."""
+
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
@@ -66,14 +69,7 @@ def accept(value: bytes | None, answered: AnsweredRequests, now_ms: int, future_
     return request
 
 
-def error_answer(
-    request_id: str,
-    user_id: str | None,
-    code: str,
-    message: str,
-    now_ms: int,
-    route_reason: str = "not routed",
-) -> Recommendation:
+def error_answer(request_id: str, user_id: str | None, code: str, message: str, now_ms: int) -> Recommendation:
     """Return the final answer of a request that gets no items."""
     return Recommendation(
         request_id=request_id,
@@ -86,7 +82,7 @@ def error_answer(
         model_version="none",
         precision="none",
         route_reason="not routed",
-        error=AnswerError(code=code, message=message),
+        error=AnswerError(code=code, message=message[:MAX_MESSAGE_CHARS]),
     )
 
 

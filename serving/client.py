@@ -17,6 +17,9 @@ from schemas.topics import RECOMMENDATIONS, REQUESTS
 
 _LOG = logging.getLogger("headrace.client")
 
+ASK_SLICE_MS = 50.0
+"""How long one wait for an answer takes before it is looked whether the request was refused."""
+
 
 class RecommendationClient:
     """Sends requests and receives every answer that comes from now on, also those to others.
@@ -46,20 +49,29 @@ class RecommendationClient:
         return answers
 
     def ask(self, request: Request, patience_ms: float) -> Recommendation | None:
-        """Send one request and return its final answer, or None if it does not come within `patience_ms`."""
+        """Send one request and return its final answer, or None if it does not come within `patience_ms`.
+
+        Raises `KafkaError` if the broker refuses the request.
+        """
         self.send(request)
         until_ms = self._clock.monotonic_ms() + patience_ms
-        self._deliveries.confirm(self._producer, patience_ms / 1000)
         while (left_ms := until_ms - self._clock.monotonic_ms()) > 0:
-            for answer in self.receive(left_ms / 1000):
+            for answer in self.receive(min(left_ms, ASK_SLICE_MS) / 1000):
                 if answer.request_id == request.request_id and answer.final:
                     return answer
+            self._producer.poll(0)
+            self._deliveries.check()
         return None
 
     def close(self) -> None:
         """Wait for what is queued and leave; raise `KafkaError` if a request was not accepted."""
         self._replies.close()
         self._deliveries.confirm(self._producer)
+
+    def abandon(self) -> None:
+        """Leave at once, with whatever is still queued."""
+        self._replies.close()
+        self._producer.purge()
 
 
 @contextmanager
@@ -70,5 +82,7 @@ def recommendation_client(
     client = RecommendationClient(config, clock, idempotent=idempotent)
     try:
         yield client
-    finally:
-        client.close()
+    except BaseException:
+        client.abandon()
+        raise
+    client.close()

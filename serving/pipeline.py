@@ -80,8 +80,11 @@ class Pipeline:
         for draft in drafts:
             self._filter(draft)
         stages.done("filter", sum(len(draft.candidates) for draft in drafts))
-        for model in sorted({draft.route.model for draft in drafts}):
-            self._rank(model, [draft for draft in drafts if draft.route.model == model], rankers)
+        by_model: dict[str, list[Draft]] = {}
+        for draft in drafts:
+            by_model.setdefault(draft.route.model, []).append(draft)
+        for model, together in by_model.items():
+            self._rank(model, together, rankers)
         stages.done("rank", sum(len(draft.candidates) for draft in drafts if draft.scores is not None))
         for draft in drafts:
             if draft.scores is not None:

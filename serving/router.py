@@ -12,6 +12,8 @@ from schemas.recommendation import Tier
 MODEL_OF_TIER: Mapping[Tier, str] = {"stranger": "popularity", "light": "cf", "heavy": "deepfm"}
 TIER_OF_MODEL: Mapping[str, Tier] = {model: tier for tier, model in MODEL_OF_TIER.items()}
 
+MAX_CATEGORY_CHARS = 100
+
 CHEAPER: Mapping[Tier, Tier] = {"heavy": "light", "light": "stranger"}
 """What a tier falls back to; the last one needs nothing but the leaderboard in memory."""
 
@@ -71,5 +73,9 @@ def _wanted(record: UserRecord | None, items: Mapping[str, Item], config: Router
         return "heavy", f"heavy: {events} events, above {config.heavy_above_events}"
     streak, category = category_streak(record, items)
     if streak > config.heavy_above_streak:
-        return "heavy", f"heavy: {streak} events in a row of {category}, above {config.heavy_above_streak}"
+        named = (category or "")[:MAX_CATEGORY_CHARS]
+        return (
+            "heavy",
+            f"heavy: {streak} events in a row of {named}, above {config.heavy_above_streak}",
+        )
     return "light", f"light: {events} events, at most {config.heavy_above_events}"

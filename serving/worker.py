@@ -7,6 +7,7 @@ taking over partitions the worker reads back the tail of `recommendations`, so n
 import logging
 from collections.abc import Iterator, Sequence
 
+import msgspec
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from runtime.clock import Clock
@@ -16,9 +17,9 @@ from runtime.kafka.clients import commit, group_consumer, producer, reader
 from runtime.kafka.reading import assign_from, drain, position_of, read_to_end
 from runtime.kafka.sending import Deliveries, send
 from runtime.lifecycle import StopSignal, say_ready
-from schemas.codec import decode, encode
-from schemas.errors import MessageError
-from schemas.recommendation import Recommendation
+from schemas.codec import decode, encode_bounded
+from schemas.errors import MessageError, TooLarge
+from schemas.recommendation import AnswerError, Recommendation
 from schemas.request import Request
 from schemas.topics import RECOMMENDATIONS, REQUESTS
 from serving.accept import AnsweredRequests, Repeated, Unreadable, accept, error_answer
@@ -99,7 +100,7 @@ class Worker:
         stages.done("accept", len(requests))
         answers += ((answer, answer.user_id) for answer in self._answer(requests, stages))
         for answer, key in answers:
-            send(self._producer, RECOMMENDATIONS.name, encode(answer), key, on_delivery=deliveries.note)
+            send(self._producer, RECOMMENDATIONS.name, encoded(answer), key, on_delivery=deliveries.note)
         deliveries.confirm(self._producer)
         stages.done("publish", len(answers))
         self._metrics.batch((answer for answer, _ in answers), stages)
@@ -117,6 +118,20 @@ class Worker:
             (request,) = requests
             message = f"{type(error).__name__} while answering; see the worker's log"
             return [error_answer(request.request_id, request.user_id, "internal_error", message, self._clock.now_ms())]
+
+
+def encoded(answer: Recommendation) -> bytes:
+    """Return `answer` as JSON that readers accept: one that is too large loses its reasons, or else its items."""
+    try:
+        return encode_bounded(answer)
+    except TooLarge:
+        bare = tuple(msgspec.structs.replace(item, reasons=()) for item in answer.items)
+        degradations = (*answer.degradations, "reasons_left_out")
+    try:
+        return encode_bounded(msgspec.structs.replace(answer, items=bare, degradations=degradations))
+    except TooLarge as error:
+        why = AnswerError(code="answer_too_large", message=f"{error}; ask for fewer items")
+        return encode_bounded(msgspec.structs.replace(answer, items=(), route_reason="not kept", error=why))
 
 
 def recent_request_ids(config: KafkaConfig) -> Iterator[str]:

@@ -45,7 +45,8 @@ def up(
     layout = Layout.of(config)
     layout.folder("run")
     with _alone(layout):
-        if recorded(layout, SUPERVISOR) is None:
+        starting = recorded(layout, SUPERVISOR) is None
+        if starting:
             _end_everything(layout)
             require_free(embedded_addresses(config))
             ensure_jars(config.cache_dir, needed_groups(config), on_jars)
@@ -58,7 +59,8 @@ def up(
         try:
             return _wait_until_ready(layout, on_state)
         except BaseException:
-            _end_everything(layout)
+            if starting:
+                _end_everything(layout)
             raise
 
 

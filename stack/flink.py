@@ -125,15 +125,17 @@ def flink_overview(config: FlinkConfig, path: str = "/overview") -> Any:
     """Return the JobManager's answer to GET `path`, or None if it gives none."""
     address = urlsplit(config.rest_url)
     kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
-    connection = kind(address.hostname or "", address.port, timeout=PROBE_TIMEOUT_S)
+    connection = None
     try:
+        connection = kind(address.hostname or "", address.port, timeout=PROBE_TIMEOUT_S)
         connection.request("GET", address.path.rstrip("/") + path)
         response = connection.getresponse()
         return json.load(response) if response.status == http.HTTPStatus.OK else None
     except (OSError, http.client.HTTPException, ValueError):
         return None
     finally:
-        connection.close()
+        if connection is not None:
+            connection.close()
 
 
 def taskmanager_registered(config: FlinkConfig, since_ms: int) -> bool:

@@ -1,11 +1,14 @@
 """Sending: queueing with back-pressure, and knowing that the broker has it."""
 
+import time
 from typing import Any
 
 from confluent_kafka import KafkaException, Message, Producer
 
 from runtime.errors import KafkaError
 from runtime.kafka.clients import MAX_MESSAGE_BYTES
+
+FLUSH_S = 0.1
 
 
 def send(producer_: Producer, topic: str, value: bytes | None, key: bytes | str | None, **rest: Any) -> None:
@@ -45,10 +48,17 @@ class Deliveries:
         elif self._failure is None:
             self._failure = f"{message.topic()}: {error.str()}"
 
-    def confirm(self, producer_: Producer, timeout_s: float = 60.0) -> None:
-        """Wait until everything queued is acknowledged; raise `KafkaError` if something was not."""
-        left = producer_.flush(timeout_s)
+    def check(self) -> None:
+        """Raise `KafkaError` if a message was refused; never waits."""
         if self._failure is not None:
             raise KafkaError(f"a message was not accepted by {self._failure}")
+
+    def confirm(self, producer_: Producer, timeout_s: float = 60.0) -> None:
+        """Wait until everything queued is acknowledged; raise `KafkaError` if something was not."""
+        deadline = time.monotonic() + timeout_s
+        # In slices: a longer call does not see Ctrl-C.
+        while (left := producer_.flush(FLUSH_S)) and time.monotonic() < deadline:
+            self.check()
+        self.check()
         if left:
             raise KafkaError(f"{left} messages not acknowledged within {timeout_s:.0f} s; is Kafka up?")

@@ -62,6 +62,15 @@ class BrokenRecall(ReversedRanker):
         raise RuntimeError("broken")
 
 
+class BrokenRank(ReversedRanker):
+    """A light ranker that cannot rank."""
+
+    name = "cf"
+
+    def __init__(self) -> None:
+        super().__init__(broken=True)
+
+
 class SwapsItself(ReversedRanker):
     """A heavy ranker that is replaced by its next version while it ranks."""
 
@@ -265,3 +274,13 @@ def test_every_stage_is_timed_and_counts_what_it_lets_through() -> None:
     assert stages.elapsed_ms == {"hydrate": 7, "route": 0, "recall": 0, "filter": 0, "rank": 0, "select": 0}
     # u: n1, n2, p3, p1, p2 less p1, which was seen; the stranger: p1, p2, p3.
     assert stages.let_through == {"hydrate": 2, "route": 2, "recall": 8, "filter": 7, "rank": 7, "select": 3}
+
+
+def test_a_failure_that_falls_through_two_tiers_is_noted_once_each() -> None:
+    bench = Bench(deepfm=ReversedRanker(broken=True), cf=BrokenRank())
+    bench.knows("u", record_of(*(f"i{n}" for n in range(50)), "a"))
+    bench.knows("v", record_of("a"))
+    heavy, light = bench.answer(request_of(), request_of("v", request_id="v"))
+    assert heavy.degradations == ("deepfm_failed", "cf_failed")
+    assert light.degradations == ("cf_failed",)
+    assert heavy.model == light.model == "popularity"
