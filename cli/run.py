@@ -109,7 +109,7 @@ def worker(context: typer.Context, instance: Instance = "worker-0") -> None:
 
     def serve(config: "Config", stop: "StopSignal") -> None:
         clock, tables, metrics = SystemClock(), Tables(), ServingMetrics()
-        swap = ModelSwap(built_in_rankers(config), load_pointer)
+        swap = ModelSwap(built_in_rankers(config), load_pointer, on_flip=settle_memory)
         follower = TableFollower(config.kafka, tables, swap.take)
         follower.catch_up()
         swap.wait()

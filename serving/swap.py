@@ -7,7 +7,6 @@ from pathlib import Path
 
 from models.contract import Ranker
 from runtime.errors import ArtifactError
-from runtime.lifecycle import settle_memory
 from schemas.state import ModelPointer
 
 _LOG = logging.getLogger("headrace.serving")
@@ -16,13 +15,19 @@ _LOG = logging.getLogger("headrace.serving")
 class ModelSwap:
     """The rankers in use, by name. Loading runs in threads of its own; `rankers` only ever changes by assignment.
 
-    An artifact that is refused leaves the old model in place. Of two pointers to one model the later wins, even if its
+    `on_flip` is called after each. An artifact that is refused leaves the old model in place. Of two pointers to one model the later wins, even if its
     artifact is loaded first.
     """
 
-    def __init__(self, rankers: dict[str, Ranker], load: Callable[[ModelPointer], Ranker]) -> None:
+    def __init__(
+        self,
+        rankers: dict[str, Ranker],
+        load: Callable[[ModelPointer], Ranker],
+        on_flip: Callable[[], None] = lambda: None,
+    ) -> None:
         self.rankers = rankers
         self._load = load
+        self._on_flip = on_flip
         self._wanted: dict[str, ModelPointer] = {}
         self._flip = threading.Lock()
         self._threads: list[threading.Thread] = []
@@ -51,5 +56,5 @@ class ModelSwap:
             if self._wanted[pointer.model] is not pointer:
                 return
             self.rankers[pointer.model] = ranker
-        settle_memory()
+        self._on_flip()
         _LOG.info("%s %s serves now (%s)", pointer.model, pointer.version, Path(pointer.path).name)

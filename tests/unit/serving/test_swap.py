@@ -26,10 +26,12 @@ def ranker(version: str) -> Ranker:
 
 
 def test_a_new_artifact_replaces_the_old_one() -> None:
-    swap = ModelSwap({"cf": ranker("1")}, lambda each: ranker(each.version))
+    flips: list[str] = []
+    swap = ModelSwap({"cf": ranker("1")}, lambda each: ranker(each.version), lambda: flips.append("flipped"))
     swap.take(pointer("2"))
     swap.wait()
     assert swap.rankers["cf"].version == "2"
+    assert flips == ["flipped"]
 
 
 def test_a_refused_artifact_leaves_the_old_model_in_place() -> None:
