@@ -15,8 +15,8 @@ _LOG = logging.getLogger("headrace.serving")
 class ModelSwap:
     """The rankers in use, by name. Loading runs in threads of its own; `rankers` only ever changes by assignment.
 
-    `on_flip` is called after each. An artifact that is refused leaves the old model in place. Of two pointers to one model the later wins, even if its
-    artifact is loaded first.
+    `on_flip` is called after each. An artifact that is refused leaves the old model in place. Of two pointers to one
+    model the later wins, even if its artifact is loaded first.
     """
 
     def __init__(
