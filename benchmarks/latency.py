@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 from benchmarks.harness import parse_options, report
 from cli.services import start
 from evaluation import demo as steps
+from evaluation.balance import wait_for_records
 from evaluation.protocol import plan
 from models.contract import History
 from models.datasets import movielens
@@ -102,7 +103,7 @@ def _pipeline(seed: int) -> Iterator[tuple[Config, list[str]]]:
             start(config)
             steps.produce_history(config.kafka, plan(data.clicks, 5.0, clock.now_ms()), data.items, data.users)
             publish_models(config.kafka, pointers)
-            steps.wait_for_records(config.kafka, len(history), clock, lambda _count: None)
+            wait_for_records(config.kafka, len(history), clock, lambda _count: None)
             for pointer in pointers:
                 steps.wait_for_answer(config.kafka, clock, history[0].user_id, pointer.model, pointer.version)
             yield config, sorted(users)

@@ -113,6 +113,7 @@ def _run(config: "Config", data: "MovieLens", live_events: int | None) -> "tuple
     from cli.training_thread import TrainingThread
     from cli.up import start_with_progress
     from evaluation import demo as steps
+    from evaluation.balance import wait_for_records
     from evaluation.protocol import plan as make_plan
     from models.training import publish_models
     from runtime.addresses import without_credentials
@@ -143,7 +144,7 @@ def _run(config: "Config", data: "MovieLens", live_events: int | None) -> "tuple
         probe_user = plan.history[0].user_id
         probes = steps.wait_for_answer(config.kafka, clock, probe_user, None, None)
         first_recommendation_s = seconds()
-        steps.wait_for_records(config.kafka, len(plan.history), clock, lambda n: progress.update(task, completed=n))
+        wait_for_records(config.kafka, len(plan.history), clock, lambda n: progress.update(task, completed=n))
         for pointer in pointers:
             probes += steps.wait_for_answer(config.kafka, clock, probe_user, pointer.model, pointer.version)
 
@@ -161,7 +162,7 @@ def _run(config: "Config", data: "MovieLens", live_events: int | None) -> "tuple
         live_s = seconds() - live_since_s
         every = len(plan.history) + len(plan.live)
         task = progress.add_task("balancing the books", total=every)
-        records = steps.wait_for_records(config.kafka, every, clock, lambda n: progress.update(task, completed=n))
+        records = wait_for_records(config.kafka, every, clock, lambda n: progress.update(task, completed=n))
         report = steps.make_report(
             config,
             plan,

@@ -16,6 +16,9 @@ from schemas.codec import decode
 from schemas.recommendation import Recommendation
 from schemas.topics import DEAD_LETTERS, FEATURES_USER, RECOMMENDATIONS
 
+RECORDS_SILENT_MS = 30_000
+"""No record for this long means that no more will come: a restarted TaskManager is back within half of it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Balance:
@@ -26,31 +29,23 @@ class Balance:
     dead_letters: Mapping[str, int]
 
 
-class RecordCounter:
-    """Counts how many events have their user record, reading on from where it was."""
-
-    def __init__(self, config: KafkaConfig) -> None:
-        self._consumer = reader(config)
-        assign_from_beginning(self._consumer, [FEATURES_USER.name])
-        self._positions: set[tuple[int, int]] = set()
-
-    def wait_for(self, events: int, timeout_s: float, clock: Clock, progress: Callable[[int], None]) -> int:
-        """Read until `events` records are there or none came for `timeout_s`; return how many are."""
+def wait_for_records(config: KafkaConfig, events: int, clock: Clock, progress: Callable[[int], None]) -> int:
+    """Read `features.user` until `events` events have their record, or no more come; return how many have."""
+    consumer = reader(config)
+    positions: set[tuple[int, int]] = set()
+    try:
+        assign_from_beginning(consumer, [FEATURES_USER.name])
         last_news_ms = clock.monotonic_ms()
-        while len(self._positions) < events and clock.monotonic_ms() - last_news_ms < timeout_s * 1000:
-            before = len(self._positions)
-            for message in drain(self._consumer, 5_000, 0.2):
-                value = message.value()
-                if value is not None:
-                    self._positions.add(record_position(value))
-            if len(self._positions) > before:
+        while len(positions) < events and clock.monotonic_ms() - last_news_ms < RECORDS_SILENT_MS:
+            before = len(positions)
+            values = (message.value() for message in drain(consumer, 5_000, 0.2))
+            positions.update(record_position(value) for value in values if value is not None)
+            if len(positions) > before:
                 last_news_ms = clock.monotonic_ms()
-            progress(len(self._positions))
-        return len(self._positions)
-
-    def close(self) -> None:
-        """Leave the topic."""
-        self._consumer.close()
+            progress(len(positions))
+    finally:
+        consumer.close()
+    return len(positions)
 
 
 def take_balance(config: KafkaConfig) -> Balance:

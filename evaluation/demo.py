@@ -1,12 +1,12 @@
 """The demo's steps against a running stack: load the history, wait for the features, run live, balance the books."""
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from evaluation.balance import RecordCounter, take_balance
+from evaluation.balance import take_balance
 from evaluation.live import Answered, LiveRun, Progress
 from evaluation.protocol import Audience, Plan
 from evaluation.report import Report, rows
@@ -29,8 +29,6 @@ from serving.client import recommendation_client
 PROBE_TIMEOUT_MS = 2_000
 PROBE_PAUSE_S = 0.25
 PROBE_FOR_S = 120
-RECORDS_SILENT_S = 30
-"""No record for this long means that no more will come: a restarted TaskManager is back within half of it."""
 
 
 def require_empty_topics(config: KafkaConfig) -> None:
@@ -94,15 +92,6 @@ def run_live(config: Config, plan: Plan, items: Sequence[Item], clock: Clock, pr
     for click in plan.history:
         audience.saw(click.user_id, click.item_id)
     return LiveRun(config.kafka, plan, audience, clock, run_id=f"demo-{uuid.uuid4().hex[:8]}").run(progress)
-
-
-def wait_for_records(config: KafkaConfig, events: int, clock: Clock, progress: Callable[[int], None]) -> int:
-    """Return how many of `events` have their record, when all have or no more come."""
-    counter = RecordCounter(config)
-    try:
-        return counter.wait_for(events, RECORDS_SILENT_S, clock, progress)
-    finally:
-        counter.close()
 
 
 def make_report(

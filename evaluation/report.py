@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from typing import get_args
 
 import msgspec
 import numpy as np
@@ -9,8 +10,9 @@ import numpy as np
 from evaluation.live import Answered
 from evaluation.metrics import Judged, Quality, judge
 from evaluation.protocol import ABOVE_ALL_BUCKETS, ACTIVITY_BUCKETS, activity_bucket
+from schemas.recommendation import Tier
 
-TIERS = ("stranger", "light", "heavy", "none")
+TIERS = get_args(Tier)
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):

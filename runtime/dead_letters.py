@@ -8,11 +8,8 @@ from runtime.kafka.reading import position_of
 from runtime.kafka.sending import send
 from schemas.codec import decode, encode
 from schemas.dead_letter import DeadLetter
-from schemas.errors import MessageError
+from schemas.errors import MAX_QUOTED_CHARS, MessageError
 from schemas.topics import DEAD_LETTERS
-
-MAX_DETAIL_CHARS = 500
-"""An error may quote what it found, up to half a megabyte; the original is there in full."""
 
 
 def dead_letter(message: Message, error: MessageError, now_ms: int) -> DeadLetter:
@@ -24,7 +21,7 @@ def dead_letter(message: Message, error: MessageError, now_ms: int) -> DeadLette
         source_offset=offset,
         ts=now_ms,
         code=error.code,
-        detail=str(error)[:MAX_DETAIL_CHARS],
+        detail=str(error)[:MAX_QUOTED_CHARS],
         key=message.key(),
         original=message.value(),
     )

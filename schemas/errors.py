@@ -18,6 +18,9 @@ MessageError                what: a message from outside cannot be used; `code` 
 
 from typing import ClassVar
 
+MAX_QUOTED_CHARS = 500
+"""Of a complaint, where it is written down or sent: it may quote what it found, up to half a megabyte."""
+
 
 class MessageError(ValueError):
     """A message from outside cannot be used.

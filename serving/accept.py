@@ -5,12 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from schemas.codec import check_not_in_future, decode
-from schemas.errors import MessageError
+from schemas.errors import MAX_QUOTED_CHARS, MessageError
 from schemas.recommendation import AnswerError, Recommendation
 from schemas.request import Request, RequestIdentity, RequestOwner
-
-MAX_MESSAGE_CHARS = 500
-"""A message may quote what it complains of, up to half a megabyte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +79,7 @@ def error_answer(request_id: str, user_id: str | None, code: str, message: str, 
         model_version="none",
         precision="none",
         route_reason="not routed",
-        error=AnswerError(code=code, message=message[:MAX_MESSAGE_CHARS]),
+        error=AnswerError(code=code, message=message[:MAX_QUOTED_CHARS]),
     )
 
 

@@ -2,18 +2,18 @@
 
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from confluent_kafka import Consumer, Message
 
-from features.entries import apply_entry, read_entry
+from features.entries import read_entry
 from features.tables import Tables
 from runtime.config import KafkaConfig
 from runtime.kafka.clients import reader
 from runtime.kafka.reading import assign_from_beginning, drain, read_to_end
 from schemas.errors import MessageError
-from schemas.item import Item
-from schemas.state import Leaderboard, ModelPointer, Neighbours
-from schemas.topics import ITEMS, LEADERBOARDS, MODELS, NEIGHBOURS
+from schemas.state import ModelPointer
+from schemas.topics import ITEMS, LEADERBOARDS, MODELS, NEIGHBOURS, Topic
 
 _LOG = logging.getLogger("headrace.serving")
 
@@ -29,14 +29,20 @@ class TableFollower:
     """
 
     def __init__(self, config: KafkaConfig, tables: Tables, on_model: Callable[[ModelPointer], None]) -> None:
-        self._tables = tables
-        self._on_model = on_model
+        items = tables.items
+        every: tuple[tuple[Topic, Callable[[Any], None], Callable[[str], object]], ...] = (
+            (ITEMS, lambda item: items.update({item.item_id: item}), lambda item_id: items.pop(item_id, None)),
+            (LEADERBOARDS, tables.leaderboards.put, tables.leaderboards.drop),
+            (NEIGHBOURS, tables.neighbours.put, tables.neighbours.drop),
+            # A deleted pointer leaves its model in use.
+            (MODELS, on_model, lambda _model: None),
+        )
+        self._followed = {each[0].name: each for each in every}
         self._consumer: Consumer = reader(config)
 
     def catch_up(self) -> None:
         """Apply everything that the topics hold now; call once, before serving."""
-        topics = [topic.name for topic in (ITEMS, LEADERBOARDS, NEIGHBOURS, MODELS)]
-        for message in read_to_end(self._consumer, assign_from_beginning(self._consumer, topics)):
+        for message in read_to_end(self._consumer, assign_from_beginning(self._consumer, self._followed)):
             self._apply(message)
 
     def follow(self) -> None:
@@ -49,25 +55,14 @@ class TableFollower:
         self._consumer.close()
 
     def _apply(self, message: Message) -> None:
-        topic, key, value = message.topic(), message.key(), message.value()
+        topic, put, drop = self._followed[message.topic() or ""]
+        assert topic.kind is not None  # every followed topic holds JSON
         try:
-            if topic == NEIGHBOURS.name:
-                item_id, neighbours = read_entry(Neighbours, NEIGHBOURS.key, key, value)
-                if neighbours is None:
-                    self._tables.neighbours.drop(item_id)
-                else:
-                    self._tables.neighbours.put(neighbours)
-            elif topic == LEADERBOARDS.name:
-                board, leaderboard = read_entry(Leaderboard, LEADERBOARDS.key, key, value)
-                if leaderboard is None:
-                    self._tables.leaderboards.drop(board)
-                else:
-                    self._tables.leaderboards.put(leaderboard)
-            elif topic == ITEMS.name:
-                apply_entry(self._tables.items, Item, ITEMS.key, key, value)
-            else:
-                _, pointer = read_entry(ModelPointer, MODELS.key, key, value)
-                if pointer is not None:
-                    self._on_model(pointer)
+            entity, entry = read_entry(topic.kind, topic.key, message.key(), message.value())
         except MessageError as error:
-            _LOG.warning("%s[%s]@%s skipped: %s", topic, message.partition(), message.offset(), error)
+            _LOG.warning("%s[%s]@%s skipped: %s", topic.name, message.partition(), message.offset(), error)
+            return
+        if entry is None:
+            drop(entity)
+        else:
+            put(entry)
