@@ -11,7 +11,9 @@ class Family(StrEnum):
 
     USER = "user"
     PROFILE = "profile"
+    EMBEDDING = "embedding"
     ITEM = "item"
+    ITEM_STATISTICS = "item-statistics"
     LEADERBOARD = "leaderboard"
 
     def key(self, entity_id: str) -> str:

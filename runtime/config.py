@@ -106,6 +106,8 @@ class FlinkConfig(_Section):
     checkpoint_interval_ms: Positive
     buffer_timeout_ms: int = Field(ge=0)
     state_ttl_s: Positive
+    savepoint_dir: str
+    bundle_time_ms: Positive
 
 
 class StackConfig(_Section):
@@ -122,12 +124,31 @@ class GateConfig(_Section):
     """What the gate lets through."""
 
     future_tolerance_ms: int = Field(ge=0)
+    dedup_window_events: int = Field(ge=0, le=10_000_000)
 
 
 class FeaturesConfig(_Section):
-    """The shape of the user record."""
+    """The shape of the user record, where a session ends, and how much of the store a reader keeps in memory."""
 
     record_events: int = Field(ge=1, le=256)
+    session_gap_ms: Positive
+    near_cache_mb: Positive
+
+
+class ItemStatisticsConfig(_Section):
+    """How late an event may be to be counted in a window, and what a CTR is smoothed with."""
+
+    max_lateness_ms: int = Field(ge=0)
+    idle_after_ms: Positive
+    prior_ctr: float = Field(gt=0.0, lt=1.0)
+    prior_impressions: float = Field(gt=0.0)
+
+
+class EmbeddingConfig(_Section):
+    """How item vectors are trained, and how a user's vector is made of them."""
+
+    size: int = Field(ge=2, le=1_024)
+    step_decay: float = Field(gt=0.0, le=1.0)
 
 
 class LeaderboardConfig(_Section):
@@ -179,6 +200,8 @@ class Config(BaseSettings):
     stack: StackConfig
     gate: GateConfig
     features: FeaturesConfig
+    item_statistics: ItemStatisticsConfig
+    embedding: EmbeddingConfig
     leaderboard: LeaderboardConfig
     neighbours: NeighboursConfig
     router: RouterConfig

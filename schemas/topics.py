@@ -54,6 +54,15 @@ USERS = Topic("users", "user_id", "profiles", User, "compact")
 REQUESTS = Topic("recommend.requests", "user_id", "who wants how many, by when", Request, max_message_bytes=2 * 1024**2)
 RECOMMENDATIONS = Topic("recommendations", "user_id", "the answers", Recommendation)
 FEATURES_USER = Topic("features.user", "user_id", "the last events and counters of each user", None, "compact")
+FEATURES_ITEM = Topic(
+    "features.item",
+    "item_id",
+    "what happened to each item, over windows and ever",
+    None,
+    "compact",
+    segment_bytes=64 * 1024**2,
+)
+EMBEDDINGS_USER = Topic("embeddings.user", "user_id", "each user's vector", None, "compact", segment_bytes=64 * 1024**2)
 LEADERBOARDS = Topic("leaderboards", "board", "what is popular now", Leaderboard, "compact", partitioned=False)
 NEIGHBOURS = Topic(
     "neighbours",
@@ -84,6 +93,8 @@ TOPICS = (
     REQUESTS,
     RECOMMENDATIONS,
     FEATURES_USER,
+    FEATURES_ITEM,
+    EMBEDDINGS_USER,
     LEADERBOARDS,
     NEIGHBOURS,
     MODELS,
