@@ -58,28 +58,15 @@ def jobs(context: typer.Context) -> None:
 
 
 @app.command()
-def materializer(
-    context: typer.Context,
-    instance: Instance = "materializer",
-    rebuild: Annotated[
-        bool,
-        typer.Option(
-            "--rebuild",
-            help="Write all that the topics hold once more, beside the running one, and end: for a Redis that lost it.",
-        ),
-    ] = False,
-) -> None:
+def materializer(context: typer.Context, instance: Instance = "materializer") -> None:
     """Write the compacted topics to Redis."""
     from features.redis_store import RedisStore
-    from jobs.materializer import WRITE_TIMEOUT_MS, rebuild_store, run_materializer
+    from jobs.materializer import WRITE_TIMEOUT_MS, run_materializer
     from runtime.clock import SystemClock
 
     def write(config: "Config", stop: "StopSignal") -> None:
         store = RedisStore(config.redis, timeout_ms=WRITE_TIMEOUT_MS)
-        if rebuild:
-            print(f"{rebuild_store(config, store, SystemClock(), stop):,} messages written")
-        else:
-            run_materializer(config, store, SystemClock(), stop, instance)
+        run_materializer(config, store, SystemClock(), stop, instance)
 
     _foreground(context, write)
 

@@ -19,14 +19,21 @@ from runtime.errors import StoreUnavailable
 _LOG = logging.getLogger("headrace.store")
 
 # 40 bytes hold both numbers at their longest (64 bits); the payload is not fetched only to be compared.
-_GUARDED_SET = """
-local partition, offset = string.match(redis.call('GETRANGE', KEYS[1], 0, 39), '^(%-?%d+) (%d+)')
-if partition == ARGV[1] and tonumber(offset) > tonumber(ARGV[2]) then
-  return 0
+_GUARDED_SETS = """
+local written = 0
+for i, key in ipairs(KEYS) do
+  local partition, offset = string.match(redis.call('GETRANGE', key, 0, 39), '^(%-?%d+) (%d+)')
+  if partition ~= ARGV[3 * i - 1] or tonumber(offset) <= tonumber(ARGV[3 * i]) then
+    redis.call('SET', key, ARGV[3 * i + 1], 'EX', ARGV[1])
+    written = written + 1
+  end
 end
-redis.call('SET', KEYS[1], ARGV[3], 'EX', ARGV[4])
-return 1
+return written
 """
+
+KEYS_PER_CALL = 100
+"""One call of the script for many keys costs the client a third of one call each; no other client waits for more than
+half a millisecond."""
 
 
 class RedisStore:
@@ -76,11 +83,13 @@ class RedisStore:
         self._redis.close()
 
     def _run(self, writes: Sequence[Write]) -> list[object]:
-        sha = self._sha = self._sha or cast("str", self._redis.script_load(_GUARDED_SET))
+        sha = self._sha = self._sha or cast("str", self._redis.script_load(_GUARDED_SETS))
         # No MULTI: each key is guarded by itself, and a transaction would hold up the readers for all of it.
         pipeline = self._redis.pipeline(transaction=False)
-        for write in writes:
-            pipeline.evalsha(sha, 1, write.key, write.partition, write.offset, _packed(write), self._ttl_s)  # type: ignore[arg-type]
+        for start in range(0, len(writes), KEYS_PER_CALL):
+            part = writes[start : start + KEYS_PER_CALL]
+            arguments = [each for write in part for each in (write.partition, write.offset, _packed(write))]
+            pipeline.evalsha(sha, len(part), *(write.key for write in part), self._ttl_s, *arguments)  # type: ignore[arg-type]
         return cast("list[object]", pipeline.execute(raise_on_error=False))
 
     def _unavailable(self, error: RedisError) -> StoreUnavailable:

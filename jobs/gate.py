@@ -11,6 +11,7 @@ from typing import Any
 from confluent_kafka import Consumer, Message, TopicPartition
 
 from jobs.gate_progress import OUTPUTS, GateProgress, source_header
+from jobs.recent_events import RecentEvents
 from runtime.clock import Clock
 from runtime.config import Config
 from runtime.dead_letters import dead_letter, send_dead_letter
@@ -22,7 +23,7 @@ from runtime.lifecycle import StopSignal, say_ready
 from schemas.click import Click
 from schemas.codec import check_not_in_future, decode, encode_bounded
 from schemas.dead_letter import DeadLetter
-from schemas.errors import MessageError
+from schemas.errors import DuplicateEvent, MessageError
 from schemas.topics import CLICKS, CLICKS_ACCEPTED
 
 GROUP = "gate"
@@ -41,6 +42,7 @@ class Accepted:
     """A valid click as it goes to `clicks.accepted`: `value` is its JSON without what the schema does not know."""
 
     user_id: str
+    event_id: str
     value: bytes
 
 
@@ -49,7 +51,7 @@ def judge(message: Message, now_ms: int, future_tolerance_ms: int) -> Accepted |
     try:
         click = decode(message.value(), Click)
         check_not_in_future(click.ts, now_ms, future_tolerance_ms)
-        return Accepted(click.user_id, encode_bounded(click))
+        return Accepted(click.user_id, click.event_id, encode_bounded(click))
     except MessageError as error:
         return dead_letter(message, error, now_ms)
 
@@ -63,7 +65,8 @@ class _Gate(Deliveries):
         self._tolerance_ms = config.gate.future_tolerance_ms
         self._clock = clock
         self._producer = producer(config.kafka)
-        self._progress = GateProgress(config.kafka)
+        self._recent = RecentEvents(config.gate.dedup_window_events)
+        self._progress = GateProgress(config, self._recent)
         self._committed_at_ms = clock.monotonic_ms()
 
     def note(self, error: Any, message: Message) -> None:
@@ -92,7 +95,7 @@ class _Gate(Deliveries):
             if not self._progress.has(partition):
                 continue  # taken away while this batch was collected
             if not self._progress.is_done(partition, offset):
-                self._write(judge(message, now_ms, self._tolerance_ms), source_header(partition, offset))
+                self._write(self._outcome(message, partition, now_ms), source_header(partition, offset))
             last[partition] = offset
         self.confirm(self._producer)
         for partition, offset in last.items():
@@ -100,6 +103,15 @@ class _Gate(Deliveries):
         if self._clock.monotonic_ms() - self._committed_at_ms >= COMMIT_INTERVAL_MS:
             self._progress.commit(consumer, asynchronous=True)
             self._committed_at_ms = self._clock.monotonic_ms()
+
+    def _outcome(self, message: Message, partition: int, now_ms: int) -> Accepted | DeadLetter:
+        outcome = judge(message, now_ms, self._tolerance_ms)
+        if isinstance(outcome, Accepted):
+            try:
+                self._recent.add(partition, outcome.event_id)
+            except DuplicateEvent as error:
+                return dead_letter(message, error, now_ms)
+        return outcome
 
     def _write(self, outcome: Accepted | DeadLetter, header: tuple[str, bytes]) -> None:
         if isinstance(outcome, Accepted):

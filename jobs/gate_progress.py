@@ -6,15 +6,18 @@ behind those ends, and its successor reads just that much back before it starts.
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 import msgspec
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from runtime.config import KafkaConfig
+from jobs.recent_events import RecentEvents, event_id_of
+from runtime.config import Config
 from runtime.kafka.asking import ask
 from runtime.kafka.clients import commit, reader
-from runtime.kafka.reading import assign_from, position_of, read_to_end, watermarks
+from runtime.kafka.reading import Span, assign_from, position_of, read_to_end, watermarks
+from schemas.errors import DuplicateEvent
 from schemas.topics import CLICKS, CLICKS_ACCEPTED, DEAD_LETTERS
 
 OUTPUTS = (CLICKS_ACCEPTED.name, DEAD_LETTERS.name)
@@ -56,15 +59,18 @@ def unpack_ends(metadata: str | None) -> Ends:
 class GateProgress:
     """The gate's position in every assigned partition of `clicks`, and in its outputs."""
 
-    def __init__(self, config: KafkaConfig) -> None:
-        self._config = config
+    def __init__(self, config: Config, recent: RecentEvents) -> None:
+        self._kafka = config.kafka
+        self._window = config.gate.dedup_window_events
+        self._recent = recent
         self._next: dict[int, int] = {}
         self._ends: Ends = {}
         self._written: set[tuple[int, int]] = set()
         self._uncommitted = False
 
     def take_over(self, consumer: Consumer, assigned: list[TopicPartition]) -> None:
-        """Learn what was committed for the `assigned` partitions and what was written beyond that."""
+        """Learn what was committed for the `assigned` partitions, what was written beyond that, and which events of
+        them were accepted lately."""
         if not assigned:
             self._next = {}
             return
@@ -75,18 +81,14 @@ class GateProgress:
             each.partition: each.offset if each.offset >= 0 else watermarks(consumer, CLICKS.name, each.partition)[0]
             for each in committed
         }
+        self._recent.forget(list(self._next))
+        self._written = set()
         before = [unpack_ends(each.metadata) for each in committed]
-        tail = reader(self._config)
+        tail = reader(self._kafka)
         try:
-            spans = assign_from(
-                tail,
-                OUTPUTS,
-                lambda held: min(each.get(held.topic, {}).get(held.partition, 0) for each in before),
-            )
-            sources = (source_of(message) for message in read_to_end(tail, spans))
-            self._written = {
-                source for source in sources if source and source[1] >= self._next.get(source[0], source[1] + 1)
-            }
+            spans = assign_from(tail, OUTPUTS, lambda held: self._read_back_from(held, before))
+            for message in read_to_end(tail, spans):
+                self._read_back(message)
         finally:
             tail.close()
         self._ends = {topic: {} for topic in OUTPUTS}
@@ -95,10 +97,28 @@ class GateProgress:
         self._uncommitted = False
         _LOG.info("from %s; %d of that already written", self._next, len(self._written))
 
-    def give_up(self, partitions: Iterable[TopicPartition]) -> None:
+    def _read_back_from(self, held: Span, before: Iterable[Ends]) -> int:
+        """Return where in an output what is to be read back begins, given the ends at the last commits."""
+        uncommitted = min(each.get(held.topic, {}).get(held.partition, 0) for each in before)
+        return min(uncommitted, held.end - self._window) if held.topic == CLICKS_ACCEPTED.name else uncommitted
+
+    def _read_back(self, message: Message) -> None:
+        source = source_of(message)
+        if source is None or source[0] not in self._next:
+            return  # of another gate, or of none
+        partition, offset = source
+        if offset >= self._next[partition]:
+            self._written.add(source)
+        value = message.value()
+        if message.topic() == CLICKS_ACCEPTED.name and value is not None:
+            with suppress(DuplicateEvent, msgspec.MsgspecError):  # what someone else wrote has no say here
+                self._recent.add(partition, event_id_of(value))
+
+    def give_up(self, partitions: Sequence[TopicPartition]) -> None:
         """Forget these: another gate goes on with them, and commits their offsets."""
         for each in partitions:
             self._next.pop(each.partition, None)
+        self._recent.forget(each.partition for each in partitions)
 
     def has(self, partition: int) -> bool:
         """Whether this gate is the one to judge the clicks of `partition`."""

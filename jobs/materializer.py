@@ -4,29 +4,24 @@ It takes whatever has arrived and writes it in one round trip; there is no delay
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-import msgspec
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-from features.entries import entry_id, read_entry
-from features.store import Family, FeatureStore, Write
-from features.user_record import record_position
+from features.store import FeatureStore, Write
+from features.topic_writes import STORED_TOPICS, write_of
 from runtime.clock import Clock
 from runtime.config import Config
 from runtime.dead_letters import dead_letter, send_dead_letter
 from runtime.errors import StoreUnavailable
-from runtime.kafka.clients import commit, group_consumer, producer, reader
-from runtime.kafka.reading import assign_from_beginning, drain, position_of, read_to_end
+from runtime.kafka.clients import commit, group_consumer, producer
+from runtime.kafka.reading import drain, position_of
 from runtime.kafka.sending import Deliveries
 from runtime.kafka.topics import partitions_of
 from runtime.lifecycle import StopSignal, say_ready
 from schemas.dead_letter import DeadLetter
-from schemas.errors import MessageError, UnreadableRecord
-from schemas.item import Item
-from schemas.state import Leaderboard
-from schemas.topics import DEAD_LETTERS, FEATURES_USER, ITEMS, LEADERBOARDS, USERS
-from schemas.user import User
+from schemas.errors import MessageError
+from schemas.topics import DEAD_LETTERS
 
 GROUP = "materializer"
 MAX_BATCH = 2_000
@@ -40,26 +35,16 @@ RETRY_WAIT_S = 0.25
 COMMIT_INTERVAL_MS = 100
 """What lies between two commits is written again after a crash, which the store's guard makes harmless."""
 
-NO_PARTITION = -1
-"""The partition of a deleted user record: it knows no position in `clicks.accepted`, and whatever comes after it in
-`features.user` replaces it."""
-
 _LOG = logging.getLogger("headrace.materializer")
 
-Position = tuple[int, int]
-"""Partition and offset."""
 
-
-def write_of(message: Message, now_ms: int) -> Write | DeadLetter:
+def judge(message: Message, now_ms: int) -> Write | DeadLetter:
     """Return the write that `message` asks for, or the dead letter that says why it asks for none."""
-    topic, *_ = position_of(message)
-    family, read = _FAMILIES[topic]
+    topic, partition, offset = position_of(message)
     try:
-        key = entry_id(message.key())
-        partition, offset = read(message)
+        return write_of(topic, message.key(), message.value(), partition, offset)
     except MessageError as error:
         return dead_letter(message, error, now_ms)
-    return Write(family.key(key), message.value(), partition, offset)
 
 
 def latest(writes: Iterable[Write]) -> list[Write]:
@@ -70,34 +55,6 @@ def latest(writes: Iterable[Write]) -> list[Write]:
         if held is None or write.supersedes(held):
             kept[write.key] = write
     return list(kept.values())
-
-
-def _user_record(message: Message) -> Position:
-    """The record's own position: a job that replays the log after a crash must not move a user backwards."""
-    value = message.value()
-    if value is None:
-        return NO_PARTITION, position_of(message)[2]
-    try:
-        return record_position(value)
-    except ValueError as error:
-        raise UnreadableRecord(f"{error}; only the user record job may write to this topic") from error
-
-
-def _json(kind: type[msgspec.Struct], id_field: str) -> Callable[[Message], Position]:
-    def read(message: Message) -> Position:
-        _, partition, offset = position_of(message)
-        read_entry(kind, id_field, message.key(), message.value())
-        return partition, offset
-
-    return read
-
-
-_FAMILIES: dict[str, tuple[Family, Callable[[Message], Position]]] = {
-    FEATURES_USER.name: (Family.USER, _user_record),
-    USERS.name: (Family.PROFILE, _json(User, USERS.key)),
-    ITEMS.name: (Family.ITEM, _json(Item, ITEMS.key)),
-    LEADERBOARDS.name: (Family.LEADERBOARD, _json(Leaderboard, LEADERBOARDS.key)),
-}
 
 
 class _Materializer:
@@ -129,7 +86,7 @@ class _Materializer:
     def turn(self, consumer: Consumer) -> None:
         messages = drain(consumer, MAX_BATCH, IDLE_WAIT_S)
         now_ms = self._clock.now_ms()
-        outcomes = [write_of(message, now_ms) for message in messages]
+        outcomes = [judge(message, now_ms) for message in messages]
         writes = latest(outcome for outcome in outcomes if isinstance(outcome, Write))
         if not self._written(consumer, writes):
             return
@@ -185,37 +142,10 @@ def run_materializer(
     job = _Materializer(store, clock, stop, producer(config.kafka))
     consumer = group_consumer(config.kafka, GROUP, instance)
     try:
-        for topic in (*_FAMILIES, DEAD_LETTERS.name):
+        for topic in (*STORED_TOPICS, DEAD_LETTERS.name):
             partitions_of(consumer, topic)
-        consumer.subscribe(list(_FAMILIES), on_assign=job.on_assign, on_revoke=job.on_revoke, on_lost=job.on_lost)
+        consumer.subscribe(list(STORED_TOPICS), on_assign=job.on_assign, on_revoke=job.on_revoke, on_lost=job.on_lost)
         while not stop.stopping:
             job.turn(consumer)
-    finally:
-        consumer.close()
-
-
-def rebuild_store(config: Config, store: FeatureStore, clock: Clock, stop: StopSignal) -> int:
-    """Write what the topics hold now to `store` once more; return how many messages were written.
-
-    Meanwhile the materializer may go on: the guard keeps what is newer. Only a user record that is deleted while
-    this runs can come back, since its deletion has no position in the clicks. What cannot be stored is left out: the
-    materializer has made a dead letter of it. Raises `StoreUnavailable`, or `KafkaError` if a topic is missing.
-    """
-    consumer = reader(config.kafka)
-    batch: list[Write] = []
-    written = 0
-    try:
-        for message in read_to_end(consumer, assign_from_beginning(consumer, _FAMILIES)):
-            if stop.stopping:
-                return written
-            outcome = write_of(message, clock.now_ms())
-            if isinstance(outcome, Write):
-                batch.append(outcome)
-            if len(batch) == MAX_BATCH:
-                store.put_many(latest(batch))
-                written += len(batch)
-                batch.clear()
-        store.put_many(latest(batch))
-        return written + len(batch)
     finally:
         consumer.close()

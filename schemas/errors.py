@@ -13,6 +13,7 @@ MessageError                what: a message from outside cannot be used; `code` 
 |-- TimestampInSeconds      ts looks like seconds since the epoch, not milliseconds
 |-- TimestampInFuture       ts is further ahead of the clock than the tolerance
 |-- WrongKey                the message's key is not the id in its value
+|-- DuplicateEvent          an event_id that was accepted shortly before
 `-- UnreadableRecord        a packed record is truncated or of another format
 """
 
@@ -102,6 +103,12 @@ class WrongKey(MessageError):
     """The key of a message in a compacted topic is not the id in its value: the wrong entry would be replaced."""
 
     code = "wrong_key"
+
+
+class DuplicateEvent(MessageError):
+    """The event was accepted before, under the same event_id."""
+
+    code = "duplicate_event"
 
 
 class UnreadableRecord(MessageError):

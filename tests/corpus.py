@@ -2,12 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 
 import msgspec
 
 HOUR_MS = 3_600_000
 
 Fields = dict[str, object]
+
+_EVENTS = count(1)
+"""Two clicks with one event_id are one click."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class ClickCase:
 
 
 def _fields(now_ms: int) -> Fields:
-    return {"event_id": "e1", "ts": now_ms, "user_id": "u1", "item_id": "i1", "action": "view"}
+    return {"event_id": f"e{next(_EVENTS)}", "ts": now_ms, "user_id": "u1", "item_id": "i1", "action": "view"}
 
 
 def _with(**changes: object) -> Callable[[int], bytes]:

@@ -12,12 +12,14 @@ from confluent_kafka.admin import AdminClient
 
 from features.memory_store import MemoryStore
 from features.redis_store import RedisStore
-from features.store import Family, FeatureStore
+from features.store import Family, FeatureStore, Write
 from features.user_record import RecordBuilder, pack_record
 from jobs.gate import run_gate
 from jobs.gate_progress import GateProgress
-from jobs.materializer import rebuild_store, run_materializer
+from jobs.materializer import run_materializer
 from jobs.neighbours import run_neighbours
+from jobs.recent_events import RecentEvents
+from jobs.store_care import Verification, rebuild_store, verify_store
 from runtime.clock import SystemClock
 from runtime.config import Config, RedisConfig
 from runtime.dead_letters import read_dead_letter
@@ -174,6 +176,31 @@ def test_a_gate_that_died_before_its_commit_writes_nothing_twice(
     assert len(tail.messages[DEAD_LETTERS.name]) == 1
 
 
+def test_an_event_that_is_delivered_again_changes_nothing_also_for_the_next_gate(
+    kafka: Config, tail: Tail, eventually: Eventually
+) -> None:
+    clicks = [click_of(f"twice-{n % 5}", f"i{n}", NOW_MS + n) for n in range(40)]
+    early, late = [[(click.user_id, encode(click)) for click in part] for part in (clicks[:20], clicks[20:])]
+
+    def outcomes() -> tuple[int, int]:
+        messages = tail.read().messages
+        return len(messages[CLICKS_ACCEPTED.name]), len(messages[DEAD_LETTERS.name])
+
+    publish(kafka, CLICKS.name, *early, *early)
+    with running(gate(kafka)):
+        eventually(lambda: outcomes() == (20, 20), "each was accepted once, in one batch")
+        publish(kafka, CLICKS.name, *early)
+        eventually(lambda: outcomes() == (20, 40), "and in the next none")
+    publish(kafka, CLICKS.name, *late, *early)
+    with running(gate(kafka)):
+        eventually(lambda: outcomes() == (40, 60), "the next gate knows what the first accepted")
+    events = [decode(message.value(), Click).event_id for message in tail.messages[CLICKS_ACCEPTED.name]]
+    assert sorted(events) == sorted(click.event_id for click in clicks)
+    letters = [read_dead_letter(message) for message in tail.messages[DEAD_LETTERS.name]]
+    assert {letter.code for letter in letters} == {"duplicate_event"}
+    assert sorted(letter.original or b"" for letter in letters) == sorted(value for _, value in early * 3)
+
+
 def test_a_click_whose_partition_was_taken_away_while_its_batch_was_collected_is_left_to_the_next_gate(
     kafka: Config, tail: Tail, eventually: Eventually, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -236,7 +263,7 @@ def test_nothing_is_committed_between_an_acknowledgement_and_the_end_of_its_turn
         committed.extend(each.offset for each in offsets)
 
     monkeypatch.setattr("jobs.gate_progress.commit", note)
-    consumer, progress = group_consumer(kafka.kafka, "between", "between"), GateProgress(kafka.kafka)
+    consumer, progress = group_consumer(kafka.kafka, "between", "between"), GateProgress(kafka, RecentEvents(0))
     progress.take_over(consumer, [TopicPartition(CLICKS.name, 0)])
     consumer.close()
     progress.passed(0, 10)
@@ -311,9 +338,33 @@ def test_a_store_that_lost_everything_is_rebuilt_beside_the_running_materializer
     publish(kafka, ITEMS.name, *items, ("again-0", None), ("other", items[1][1]))
     with running(materializer(kafka, live)):
         eventually(lambda: None not in live.get_many(keys[1:]), "everything is written and committed")
-    assert rebuild_store(kafka, lost, CLOCK, StopSignal()) >= len(items) + 1
+    assert rebuild_store(kafka, lost, StopSignal()) >= len(items) + 1
     assert lost.get_many(keys) == live.get_many(keys)
     assert lost.get_many([keys[0], Family.ITEM.key("other")]) == [None, None]
+
+
+def test_a_store_is_held_against_the_topics_key_by_key(kafka: Config) -> None:
+    builder = RecordBuilder(4)
+    old, new, newer = (pack_record(builder.add(click_of("ver-u", item), (1, n))) for n, item in enumerate("abc"))
+    items = {name: encode(Item(item_id=name, ts=NOW_MS)) for name in ("ver-1", "ver-2", "ver-gone")}
+    publish(kafka, ITEMS.name, *items.items(), ("ver-gone", None))
+    publish(kafka, FEATURES_USER.name, ("ver-u", new), ("ver-u", old))
+    store = MemoryStore(3_600, CLOCK)
+    rebuild_store(kafka, store, StopSignal())
+
+    def looked_at(topic: str) -> Verification:
+        return verify_store(kafka, store, CLOCK, StopSignal(), patience_ms=0)[topic]
+
+    assert all(each.whole for each in verify_store(kafka, store, CLOCK, StopSignal()).values())
+    user, item = Family.USER.key("ver-u"), Family.ITEM.key("ver-1")
+    store.put_many([Write(user, newer, 1, 2)])
+    assert looked_at(FEATURES_USER.name).whole, "what is newer than the topic was a moment ago is right"
+    store.put_many([Write(user, old, 1, 2), Write(user, old, 0, 0), Write(user, old, 1, 0)])
+    assert looked_at(FEATURES_USER.name).examples == (user,)
+    store.put_many([Write(item, None, 9, 9), Write(Family.ITEM.key("ver-gone"), b"{}", 9, 9)])
+    found = looked_at(ITEMS.name)
+    assert (found.missing, found.different) == (1, 1)
+    assert found.examples == (item, Family.ITEM.key("ver-gone"))
 
 
 def test_the_learner_is_ready_before_it_has_read_the_log(

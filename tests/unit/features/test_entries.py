@@ -1,13 +1,11 @@
 """One rule for what stands in a compacted topic, whoever reads it."""
 
 import pytest
-from confluent_kafka import Message
 
 from features.entries import apply_entry, read_entry
-from jobs.materializer import write_of
+from features.topic_writes import write_of
 from schemas.codec import encode
-from schemas.dead_letter import DeadLetter
-from schemas.errors import MessageError
+from schemas.errors import MessageError, WrongKey
 from schemas.item import Item
 from tests.builders import NOW_MS
 
@@ -29,9 +27,9 @@ def test_an_entry_under_a_key_that_is_not_its_id_changes_nothing_for_any_reader(
     with pytest.raises(MessageError) as raised:
         apply_entry(table, Item, "item_id", key, encode(NEW))
     assert table == {"i": OLD, "other": OLD}
-    letter = write_of(Message("items", 0, 0, key, encode(NEW)), NOW_MS)  # type: ignore[call-arg, arg-type, unused-ignore]
-    assert isinstance(letter, DeadLetter)
-    assert letter.code == raised.value.code == "wrong_key"
+    assert raised.value.code == "wrong_key"
+    with pytest.raises(WrongKey):
+        write_of("items", key, encode(NEW), 0, 0)
 
 
 def test_a_value_that_does_not_decode_changes_nothing() -> None:

@@ -4,7 +4,7 @@ from confluent_kafka import Message
 
 from features.store import Write
 from features.user_record import RecordBuilder, pack_record
-from jobs.materializer import latest, write_of
+from jobs.materializer import judge, latest
 from schemas.codec import encode
 from schemas.dead_letter import DeadLetter
 from schemas.item import Item
@@ -19,9 +19,16 @@ def _message(topic: str, key: bytes | None, value: bytes | None) -> Message:
     return Message(topic, 1, 7, key, value)  # type: ignore[call-arg, arg-type, unused-ignore]
 
 
-def test_a_user_record_is_guarded_by_its_position_in_the_clicks() -> None:
-    written = write_of(_message("features.user", b"u1", RECORD), NOW_MS)
-    assert written == Write("headrace:user:u1", RECORD, partition=2, offset=40)
+VECTOR = b"1\t2\t40\tv1\tAAAAAA=="
+
+
+@pytest.mark.parametrize(
+    ("topic", "value", "family"), [("features.user", RECORD, "user"), ("embeddings.user", VECTOR, "embedding")]
+)
+def test_what_is_known_of_a_user_is_guarded_by_its_position_in_the_clicks(
+    topic: str, value: bytes, family: str
+) -> None:
+    assert judge(_message(topic, b"u1", value), NOW_MS) == Write(f"headrace:{family}:u1", value, partition=2, offset=40)
 
 
 @pytest.mark.parametrize(
@@ -30,22 +37,23 @@ def test_a_user_record_is_guarded_by_its_position_in_the_clicks() -> None:
         ("items", encode(Item(item_id="i1", ts=NOW_MS)), "headrace:item:i1"),
         ("users", encode(User(user_id="i1", ts=NOW_MS)), "headrace:profile:i1"),
         ("leaderboards", encode(Leaderboard(board="i1", items=())), "headrace:leaderboard:i1"),
+        ("features.item", b"1\t3\t1", "headrace:item-statistics:i1"),
     ],
 )
 def test_everything_else_is_stored_as_it_came_guarded_by_its_own_offset(topic: str, value: bytes, key: str) -> None:
-    assert write_of(_message(topic, b"i1", value), NOW_MS) == Write(key, value, partition=1, offset=7)
+    assert judge(_message(topic, b"i1", value), NOW_MS) == Write(key, value, partition=1, offset=7)
 
 
-@pytest.mark.parametrize("topic", ["items", "users", "leaderboards"])
+@pytest.mark.parametrize("topic", ["items", "users", "leaderboards", "features.item"])
 def test_null_deletes(topic: str) -> None:
-    written = write_of(_message(topic, b"i1", None), NOW_MS)
+    written = judge(_message(topic, b"i1", None), NOW_MS)
     assert isinstance(written, Write)
     assert (written.value, written.partition, written.offset) == (None, 1, 7)
 
 
 def test_a_deleted_user_record_is_replaced_by_whatever_comes_next() -> None:
-    deleted = write_of(_message("features.user", b"u1", None), NOW_MS)
-    record = write_of(_message("features.user", b"u1", RECORD), NOW_MS)
+    deleted = judge(_message("features.user", b"u1", None), NOW_MS)
+    record = judge(_message("features.user", b"u1", RECORD), NOW_MS)
     assert isinstance(deleted, Write)
     assert isinstance(record, Write)
     assert deleted.value is None
@@ -67,10 +75,14 @@ def test_a_deleted_user_record_is_replaced_by_whatever_comes_next() -> None:
         ("features.user", b"u1", RECORD[:4], "unreadable_record"),
         ("features.user", b"u1", b"9" + RECORD[1:], "unreadable_record"),
         ("features.user", b"u1", RECORD.replace(b"\t2\t", b"\ttwo\t", 1), "unreadable_record"),
+        ("embeddings.user", b"u1", b"9" + VECTOR[1:], "unreadable_record"),
+        ("embeddings.user", b"u1", b"1\t2", "unreadable_record"),
+        ("features.item", b"i1", b"9\t1", "unreadable_record"),
+        ("features.item", b"\xff", b"1\t1", "wrong_key"),
     ],
 )
 def test_what_cannot_be_stored_becomes_a_dead_letter(topic: str, key: bytes, value: bytes, code: str) -> None:
-    letter = write_of(_message(topic, key, value), NOW_MS)
+    letter = judge(_message(topic, key, value), NOW_MS)
     assert isinstance(letter, DeadLetter)
     assert (letter.source_topic, letter.code, letter.key, letter.original) == (topic, code, key, value)
 
