@@ -34,6 +34,8 @@ MAX_SECONDS = 20_000_000_000
 
 encode = msgspec.json.encode
 
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
 _FIELD = re.compile(r"`\$\.?([^`]*)`")
 
 
@@ -59,12 +61,10 @@ def decode(value: bytes | None, kind: type[Message], max_bytes: int = MAX_MESSAG
         raise NotJson(f"{error}; send one JSON object in UTF-8 per message") from error
     except RecursionError as error:
         raise NotJson("nested too deeply; send one flat JSON object per message") from error
-    # The decoder counts characters. No id is longer than the JSON text around it, and in ASCII a character is a byte:
-    # that most often settles it.
-    if len(value) > MAX_ID_BYTES and not (value.isascii() and b"\\u" not in value):
+    # In ASCII without escapes a character is a byte, as the decoder counts them, and none is a control character.
+    if not value.isascii() or b"\\" in value or b"\x7f" in value:
         for name, text in ids_of(message):
-            if len(text) > MAX_ID_BYTES // 4 and len(text.encode()) > MAX_ID_BYTES:
-                raise InvalidId(f"{name} has {len(text.encode())} bytes; at most {MAX_ID_BYTES} are accepted")
+            _check_id(name, text)
     return message
 
 
@@ -88,6 +88,14 @@ def check_not_in_future(ts_ms: int, now_ms: int, tolerance_ms: int) -> None:
         )
 
 
+def _check_id(name: str, text: str) -> None:
+    """Raise `InvalidId` for what the decoder does not see: bytes instead of characters, and control characters."""
+    if len(text) > MAX_ID_BYTES // 4 and len(text.encode()) > MAX_ID_BYTES:
+        raise InvalidId(f"{name} has {len(text.encode())} bytes; at most {MAX_ID_BYTES} are accepted")
+    if control := _CONTROL.search(text):
+        raise InvalidId(f"{name} holds the control character {control.group()!r}; ids are plain text")
+
+
 def _classified(text: str, value: bytes) -> MessageError:
     """Turn the text of msgspec's one `ValidationError` into the error class for that kind of mistake."""
     found = _FIELD.search(text)
@@ -96,7 +104,7 @@ def _classified(text: str, value: bytes) -> MessageError:
         return MissingField(f"{text}; field names are case-sensitive")
     if not field and text.startswith("Expected `object`"):
         return NotAnObject(f"{text}; send one JSON object per message")
-    if "of length" in text or "matching regex" in text:
+    if "of length" in text:
         # Apart from ids only the names in a context are bounded text; the other lengths are those of lists.
         wrong_id = text.startswith("Expected `str`") and "`key`" not in text
         return (InvalidId if wrong_id else OutOfRange)(text)

@@ -22,8 +22,10 @@ Id = Annotated[
     msgspec.Meta(
         min_length=1,
         max_length=MAX_ID_BYTES,
-        # Control characters separate the fields of packed feature values and have no place in an id.
-        pattern=r"^[^\x00-\x1f\x7f]*(?![\s\S])",
+        # Control characters separate the fields of packed feature values and have no place in an id. `schemas.codec`
+        # looks for them: a pattern here would cost more than all the rest of decoding.
+        extra_json_schema={"pattern": r"^[^\x00-\x1f\x7f]*(?![\s\S])"},
+        extra={"id": True},
         description="Non-empty, at most 256 bytes of UTF-8, no control characters.",
     ),
 ]

@@ -28,11 +28,11 @@ def _finders(kind: type[msgspec.Struct]) -> tuple[tuple[str, _Find], ...]:
 
 
 def _finder(described: inspect.Type) -> _Find | None:
-    if isinstance(described, inspect.Metadata):
-        described = described.type
     match described:
-        case inspect.StrType(pattern=str()):  # of all texts only ids have a pattern
+        case inspect.Metadata(extra={"id": True}):
             return lambda text: iter((text,))
+        case inspect.Metadata():
+            return _finder(described.type)
         case inspect.UnionType() if finds := [find for each in described.types if (find := _finder(each))]:
             return lambda value: iter(()) if value is None else finds[0](value)
         case inspect.VarTupleType() if find := _finder(described.item_type):
