@@ -83,6 +83,7 @@ def _show_balance(console: "Console", report: "Report") -> None:
     console.print(
         f"\n{report.events} events produced, {report.records} records built; {report.requests} requests, "
         f"{report.answers} answered, {report.duplicates} answered twice; dead letters: {dead}\n"
+        f"{report.recounted} users and items recounted from the log, {report.miscounted} differ from what Redis holds\n"
         f"first recommendation after {report.first_recommendation_s:.0f} s, live part {report.live_s:.0f} s, "
         f"all in all {report.total_s:.0f} s; Flink jobs: {', '.join(report.flink_jobs)}",
         markup=False,

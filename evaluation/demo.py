@@ -9,8 +9,10 @@ import msgspec
 from evaluation.balance import take_balance
 from evaluation.live import Answered, LiveRun, Progress
 from evaluation.protocol import Audience, Plan
+from evaluation.recount import miscounted, recount
 from evaluation.report import Report, rows
-from jobs.keeper import list_jobs
+from features.redis_store import RedisStore
+from jobs.cluster import list_jobs
 from runtime.clock import Clock
 from runtime.config import Config, KafkaConfig
 from runtime.errors import KafkaError
@@ -27,6 +29,7 @@ from schemas.user import User
 from serving.client import recommendation_client
 
 PROBE_TIMEOUT_MS = 2_000
+STORE_TIMEOUT_MS = 5_000
 PROBE_PAUSE_S = 0.25
 PROBE_FOR_S = 120
 
@@ -98,6 +101,7 @@ def make_report(
     config: Config,
     plan: Plan,
     answered: Sequence[Answered],
+    clock: Clock,
     *,
     records: int,
     probes: int,
@@ -106,6 +110,10 @@ def make_report(
 ) -> Report:
     """Count the topics' content and put everything into the report; `probes` are requests beside the plan's."""
     balance = take_balance(config.kafka)
+    counted = recount(config)
+    store = RedisStore(config.redis, timeout_ms=STORE_TIMEOUT_MS)
+    wrong = miscounted(counted, store, clock)
+    store.close()
     tiers, activity, overall = rows(answered)
     return Report(
         requests=plan.requests + probes,
@@ -113,6 +121,8 @@ def make_report(
         duplicates=balance.duplicates,
         events=len(plan.history) + len(plan.live),
         records=records,
+        recounted=counted.entities,
+        miscounted=len(wrong),
         dead_letters=dict(balance.dead_letters),
         tiers=tiers,
         activity=activity,

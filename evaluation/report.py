@@ -34,13 +34,18 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole run, as `headrace demo --json` writes it."""
+    """The whole run, as `headrace demo --json` writes it.
+
+    `recounted` users and items were held against a plain recount of the log; `miscounted` of them differ.
+    """
 
     requests: int
     answers: int
     duplicates: int
     events: int
     records: int
+    recounted: int
+    miscounted: int
     dead_letters: dict[str, int]
     tiers: dict[str, Row]
     activity: dict[str, Row]
@@ -81,6 +86,8 @@ def unbalanced(report: Report) -> list[str]:
     complaints = []
     if report.events != report.records:
         complaints.append(f"{report.events} events were produced, but {report.records} records built")
+    if report.miscounted:
+        complaints.append(f"{report.miscounted} of {report.recounted} users and items differ from a recount of the log")
     if report.requests != report.answers:
         complaints.append(f"{report.requests} requests were sent, but {report.answers} answered")
     if report.duplicates:

@@ -5,12 +5,12 @@ It holds the only truth about validity, so no job behind it has to defend itself
 
 import logging
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 from confluent_kafka import Consumer, Message, TopicPartition
 
-from jobs.gate_progress import OUTPUTS, GateProgress, source_header
+from jobs.gate_progress import OUTPUTS, GateProgress, with_source
 from jobs.recent_events import RecentEvents
 from runtime.clock import Clock
 from runtime.config import Config
@@ -32,13 +32,13 @@ MAX_BATCH = 10_000
 
 IDLE_WAIT_S = 0.1
 COMMIT_INTERVAL_MS = 100
-"""A commit costs the broker as much as a message; what lies between two is read back after a crash."""
+"""Between two times of waiting for the broker, which else works on what was sent while the next batch is judged. What
+lies between two commits is read back after a crash."""
 
 _LOG = logging.getLogger("headrace.gate")
 
 
-@dataclass(frozen=True, slots=True)
-class Accepted:
+class Accepted(msgspec.Struct, frozen=True, gc=False):
     """A valid click as it goes to `clicks.accepted`: `value` is its JSON without what the schema does not know."""
 
     user_id: str
@@ -57,7 +57,7 @@ def judge(message: Message, now_ms: int, future_tolerance_ms: int) -> Accepted |
 
 
 class _Gate(Deliveries):
-    """One turn after the other: judge a batch, write it, wait for the acknowledgements, commit."""
+    """One turn after the other: judge a batch and send it; from time to time wait for the broker and commit."""
 
     def __init__(self, config: Config, clock: Clock) -> None:
         super().__init__()
@@ -67,42 +67,50 @@ class _Gate(Deliveries):
         self._producer = producer(config.kafka)
         self._recent = RecentEvents(config.gate.dedup_window_events)
         self._progress = GateProgress(config, self._recent)
+        self._sent: dict[int, int] = {}
+        """The last offset of each partition whose outcome is sent, since the last commit."""
         self._committed_at_ms = clock.monotonic_ms()
 
     def note(self, error: Any, message: Message) -> None:
-        super().note(error, message)
         if error is None:
             self._progress.acknowledged(message)
+        else:
+            super().note(error, message)
 
     def on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._progress.take_over(consumer, partitions)
         say_ready()
 
     def on_revoke(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
-        self._progress.commit(consumer, asynchronous=False)
+        self._settle(consumer, asynchronous=False)
         self._progress.give_up(partitions)
 
     def on_lost(self, _consumer: Consumer, partitions: list[TopicPartition]) -> None:
         _LOG.warning("partitions %s are another gate's by now", [each.partition for each in partitions])
+        self._sent.clear()
         self._progress.give_up(partitions)
 
     def turn(self, consumer: Consumer) -> None:
         messages = drain(consumer, MAX_BATCH, IDLE_WAIT_S)
         now_ms = self._clock.now_ms()
-        last: dict[int, int] = {}
         for message in messages:
             _, partition, offset = position_of(message)
             if not self._progress.has(partition):
                 continue  # taken away while this batch was collected
             if not self._progress.is_done(partition, offset):
-                self._write(self._outcome(message, partition, now_ms), source_header(partition, offset))
-            last[partition] = offset
-        self.confirm(self._producer)
-        for partition, offset in last.items():
-            self._progress.passed(partition, offset)
+                self._write(self._outcome(message, partition, now_ms), partition, offset)
+            self._sent[partition] = offset
         if self._clock.monotonic_ms() - self._committed_at_ms >= COMMIT_INTERVAL_MS:
-            self._progress.commit(consumer, asynchronous=True)
-            self._committed_at_ms = self._clock.monotonic_ms()
+            self._settle(consumer, asynchronous=True)
+
+    def _settle(self, consumer: Consumer, *, asynchronous: bool) -> None:
+        """Wait until the broker has all that was sent, then commit its sources."""
+        self.confirm(self._producer)
+        for partition, offset in self._sent.items():
+            self._progress.passed(partition, offset)
+        self._sent.clear()
+        self._progress.commit(consumer, asynchronous=asynchronous)
+        self._committed_at_ms = self._clock.monotonic_ms()
 
     def _outcome(self, message: Message, partition: int, now_ms: int) -> Accepted | DeadLetter:
         outcome = judge(message, now_ms, self._tolerance_ms)
@@ -113,14 +121,14 @@ class _Gate(Deliveries):
                 return dead_letter(message, error, now_ms)
         return outcome
 
-    def _write(self, outcome: Accepted | DeadLetter, header: tuple[str, bytes]) -> None:
+    def _write(self, outcome: Accepted | DeadLetter, partition: int, offset: int) -> None:
         if isinstance(outcome, Accepted):
             self.outcomes["accepted"] += 1
-            value, key = outcome.value, outcome.user_id
-            send(self._producer, CLICKS_ACCEPTED.name, value, key, on_delivery=self.note, headers=[header])
+            value = with_source(outcome.value, partition, offset)
+            send(self._producer, CLICKS_ACCEPTED.name, value, outcome.user_id, on_delivery=self.note)
         else:
             self.outcomes[outcome.code] += 1
-            send_dead_letter(self._producer, outcome, on_delivery=self.note, headers=[header])
+            send_dead_letter(self._producer, outcome, on_delivery=self.note)
 
 
 def run_gate(config: Config, clock: Clock, stop: StopSignal, instance: str = "gate") -> None:

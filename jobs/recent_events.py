@@ -1,23 +1,9 @@
 """Which events the gate accepted lately, so that a redelivered one changes nothing."""
 
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Iterable
 
-import msgspec
-
 from schemas.errors import DuplicateEvent
-
-
-class _EventId(msgspec.Struct):
-    event_id: str
-
-
-_decode = msgspec.json.Decoder(_EventId).decode
-
-
-def event_id_of(accepted: bytes) -> str:
-    """Return the event_id of a click as the gate wrote it."""
-    return _decode(accepted).event_id
 
 
 class RecentEvents:
@@ -29,21 +15,19 @@ class RecentEvents:
 
     def __init__(self, window: int) -> None:
         self._window = window
-        self._order: defaultdict[int, deque[str]] = defaultdict(deque)
-        self._known: defaultdict[int, set[str]] = defaultdict(set)
+        self._accepted: dict[int, tuple[set[str], deque[str]]] = {}
 
     def add(self, partition: int, event_id: str) -> None:
         """Remember that an event of `partition` was accepted; raise `DuplicateEvent` if it was within the window."""
-        known = self._known[partition]
+        if partition not in self._accepted:
+            self._accepted[partition] = set(), deque()
+        known, order = self._accepted[partition]
         if event_id in known:
             raise DuplicateEvent(
                 f"event_id {event_id!r} was accepted before, within the last {self._window:,} events of its partition; "
                 "if it is not the same event sent again, give every event an id of its own"
             )
-        if not self._window:
-            return
         known.add(event_id)
-        order = self._order[partition]
         order.append(event_id)
         if len(order) > self._window:
             known.remove(order.popleft())
@@ -51,5 +35,4 @@ class RecentEvents:
     def forget(self, partitions: Iterable[int]) -> None:
         """Drop what is known of `partitions`: another gate goes on with them."""
         for partition in partitions:
-            self._order.pop(partition, None)
-            self._known.pop(partition, None)
+            self._accepted.pop(partition, None)

@@ -14,6 +14,9 @@ FLUSH_S = 0.1
 def send(producer_: Producer, topic: str, value: bytes | None, key: bytes | str | None, **rest: Any) -> None:
     """Queue one message; when the queue is full, wait for room instead of failing.
 
+    What became of it is told when `Deliveries.confirm` waits for it, or when the queue is full: looking after each
+    message costs as much as sending it.
+
     Raises `KafkaError` for one that the client refuses, above all one of more than `MAX_MESSAGE_BYTES`.
     """
     while True:
@@ -27,7 +30,6 @@ def send(producer_: Producer, topic: str, value: bytes | None, key: bytes | str 
                 f"at most {MAX_MESSAGE_BYTES:,} bytes with its key can, send less in one"
             ) from error
         else:
-            producer_.poll(0)
             return
 
 

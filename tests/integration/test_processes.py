@@ -329,6 +329,42 @@ def test_the_materializer_waits_for_a_store_that_is_away_and_misses_nothing(
         server.kill()
 
 
+def test_the_materializer_waits_for_a_store_that_is_full_or_hangs(
+    kafka: Config, eventually: Eventually, tmp_path_factory: pytest.TempPathFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    server.start()
+    store = RedisStore(RedisConfig(url=server.url, timeout_ms=300, ttl_s=3_600))
+    reader_ = RedisStore(RedisConfig(url=server.url, timeout_ms=2_000, ttl_s=3_600))
+    items = [(f"full-{n}", encode(Item(item_id=f"full-{n}", ts=NOW_MS, title="x" * 1_000))) for n in range(90)]
+    keys = [Family.ITEM.key(item_id) for item_id, _ in items]
+
+    def waits() -> int:
+        return sum("waiting: Redis" in message for message in caplog.messages)
+
+    def written(part: list[str]) -> Callable[[], bool]:
+        return lambda: None not in reader_.get_many(part)
+
+    try:
+        with server.client() as redis, running(materializer(kafka, store)):
+            publish(kafka, ITEMS.name, *items[:30])
+            eventually(written(keys[:30]), "the first are written")
+            redis.config_set("maxmemory", int(redis.info("memory")["used_memory"]) // 2)
+            publish(kafka, ITEMS.name, *items[30:60])
+            eventually(lambda: waits() == 1, "the full store is waited for, and that is said once")
+            assert written(keys[:30])(), "readers go on with what is there"
+            redis.config_set("maxmemory", 0)
+            eventually(written(keys[:60]), "what came meanwhile is written")
+            with server.frozen():
+                publish(kafka, ITEMS.name, *items[60:])
+                eventually(lambda: waits() == 2, "so is one that hangs")
+            eventually(written(keys), "and what came then")
+    finally:
+        store.close()
+        reader_.close()
+        server.kill()
+
+
 def test_a_store_that_lost_everything_is_rebuilt_beside_the_running_materializer(
     kafka: Config, eventually: Eventually
 ) -> None:

@@ -75,7 +75,8 @@ def test_examples_show_the_best_answer_of_each_tier() -> None:
 
 
 def report(**changes: int) -> Report:
-    counts = {"requests": 2, "answers": 2, "duplicates": 0, "events": 5, "records": 5} | changes
+    counts = {"requests": 2, "answers": 2, "duplicates": 0, "events": 5, "records": 5}
+    counts |= {"recounted": 3, "miscounted": 0} | changes
     _, _, overall = rows([answered("1", "t", "t")])
     return Report(
         **counts,
@@ -91,7 +92,7 @@ def report(**changes: int) -> Report:
     )
 
 
-@pytest.mark.parametrize("changes", [{"records": 4}, {"answers": 1}, {"duplicates": 1}])
+@pytest.mark.parametrize("changes", [{"records": 4}, {"answers": 1}, {"duplicates": 1}, {"miscounted": 1}])
 def test_what_does_not_add_up_is_said(changes: dict[str, int]) -> None:
     assert not unbalanced(report())
     assert len(unbalanced(report(**changes))) == 1

@@ -2,7 +2,7 @@ import pytest
 from confluent_kafka import Message
 
 from jobs.gate import Accepted, judge
-from jobs.gate_progress import pack_ends, source_header, source_of, unpack_ends
+from jobs.gate_progress import pack_ends, source_of, unpack_ends, with_source
 from runtime.config import MAX_PARTITIONS
 from schemas.click import Click
 from schemas.codec import decode, encode
@@ -45,10 +45,29 @@ def test_the_detail_of_a_dead_letter_does_not_repeat_a_huge_value() -> None:
     assert len(letter.detail) <= 500
 
 
+def _output(topic: str, value: bytes | None) -> Message:
+    return Message(topic, 0, 5, b"u1", value)  # type: ignore[call-arg, arg-type, unused-ignore]
+
+
 def test_an_output_record_names_its_source() -> None:
-    assert source_of(_message(b"{}", headers=[("trace", b"x"), source_header(3, 17)])) == (3, 17)
-    assert source_of(_message(b"{}", headers=[("trace", b"x")])) is None
-    assert source_of(_message(b"{}")) is None
+    click = Click(event_id="e", ts=NOW_MS, user_id="u", item_id="i", action="view")
+    value = with_source(encode(click), 3, 17)
+    assert decode(value, Click) == click
+    assert source_of(_output("clicks.accepted", value)) == ((3, 17), "e")
+    letter = judge(_message(b"{"), NOW_MS, TOLERANCE_MS)
+    assert source_of(_output("dead-letters", encode(letter))) == ((3, 17), None)
+
+
+@pytest.mark.parametrize("value", [None, b"", b"{", b'{"event_id": "e"}', b'{"event_id": "e", "source": "here"}'])
+def test_what_no_gate_wrote_has_no_source(value: bytes | None) -> None:
+    assert source_of(_output("clicks.accepted", value)) is None
+    assert source_of(_output("dead-letters", value)) is None
+
+
+def test_a_dead_letter_of_another_topic_comes_of_no_click() -> None:
+    letter = judge(_message(b"{"), NOW_MS, TOLERANCE_MS)
+    assert isinstance(letter, DeadLetter)
+    assert source_of(_output("dead-letters", encode(letter).replace(b'"clicks"', b'"items"'))) is None
 
 
 def test_the_ends_of_the_outputs_survive_a_commit() -> None:

@@ -2,10 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobs.recent_events import RecentEvents, event_id_of
-from schemas.codec import encode
+from jobs.recent_events import RecentEvents
 from schemas.errors import DuplicateEvent
-from tests.builders import click_of
 
 
 def is_new(recent: RecentEvents, partition: int, event_id: str) -> bool:
@@ -43,8 +41,3 @@ def test_a_partition_that_was_given_up_is_forgotten() -> None:
     recent.forget([0, 7])
     assert is_new(recent, 0, "e1")
     assert not is_new(recent, 1, "e1")
-
-
-def test_the_id_is_read_from_what_the_gate_wrote() -> None:
-    click = click_of("u", "i")
-    assert event_id_of(encode(click)) == click.event_id

@@ -1,0 +1,96 @@
+"""From a click that is produced to the record in Redis that shows it, with everything running."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+from redis import Redis
+
+from benchmarks.feature_rows import Rows, row
+from benchmarks.harness import Options
+from cli.services import start
+from features.store import Family
+from runtime.clock import SystemClock
+from runtime.config import Config, load_config
+from runtime.kafka.clients import producer
+from runtime.kafka.sending import Deliveries, send
+from schemas.click import Click
+from schemas.codec import encode
+from schemas.topics import CLICKS
+from stack.control import down
+from stack.ports import LOOPBACK, free_port
+
+RATE = 1_000
+USERS, ITEMS = 20_000, 5_000
+WARM_UP_S = 20
+SAMPLE_EVERY = 10
+"""One click in ten is waited for; looking for all of them would be a load of its own."""
+
+LOOK_EVERY_S = 0.001
+LOST_S = 10.0
+
+
+def measure(options: Options) -> Rows:
+    """Send clicks at a steady rate and look for a tenth of them in Redis, every millisecond."""
+    seconds = 20 if options.quick else 60
+    with _pipeline() as config:
+        _run(config, WARM_UP_S, 0)
+        latencies = _run(config, seconds, WARM_UP_S * RATE)
+    p50, p99 = (float(np.percentile(latencies, each)) for each in (50, 99))
+    return Rows(
+        [row("click to record in Redis, p50", p50, "ms"), row("click to record in Redis, p99", p99, "ms")],
+        {"freshness_p50_ms": p50, "freshness_p99_ms": p99},
+    )
+
+
+def _run(config: Config, seconds: int, first: int) -> list[float]:
+    """Return the milliseconds between sending each sampled click and seeing it."""
+    clock, out, deliveries = SystemClock(), producer(config.kafka), Deliveries()
+    waiting: dict[str, tuple[bytes, float]] = {}
+    latencies: list[float] = []
+    sent, every, began = 0, seconds * RATE, time.perf_counter()
+    with Redis.from_url(config.redis.url) as redis:
+        while sent < every or waiting:
+            now = time.perf_counter()
+            for n in range(sent, min(every, int((now - began) * RATE))):
+                user_id, item_id = f"fresh-{(first + n) % USERS}", f"i{(first + n) * 7 % ITEMS}"
+                click = Click(
+                    event_id=f"f{first + n}", ts=clock.now_ms(), user_id=user_id, item_id=item_id, action="click"
+                )
+                if n % SAMPLE_EVERY == 0:
+                    waiting[Family.USER.key(user_id)] = b"%dc%b" % (click.ts, item_id.encode()), time.perf_counter()
+                send(out, CLICKS.name, encode(click), user_id, on_delivery=deliveries.note)
+                sent += 1
+            out.poll(0)
+            for key, value in zip(list(waiting), redis.mget(waiting) if waiting else (), strict=True):
+                entry, since = waiting[key]
+                if value is not None and value.endswith(entry):
+                    latencies.append((time.perf_counter() - since) * 1_000)
+                    del waiting[key]
+                elif now - since > LOST_S:
+                    raise SystemExit(f"{entry.decode()} is not in {key} after {LOST_S:.0f} s")
+            time.sleep(LOOK_EVERY_S)
+    deliveries.confirm(out)
+    return latencies
+
+
+@contextmanager
+def _pipeline() -> Iterator[Config]:
+    with TemporaryDirectory(prefix="headrace-benchmark-") as folder:
+        config = load_config(
+            overrides={
+                "state_dir": Path(folder),
+                "metrics_port": 0,
+                "kafka": {"bootstrap_servers": f"{LOOPBACK}:{free_port()}"},
+                "redis": {"url": f"redis://{LOOPBACK}:{free_port()}/0"},
+                "flink": {"rest_url": f"http://{LOOPBACK}:{free_port()}"},
+            }
+        )
+        start(config)
+        try:
+            yield config
+        finally:
+            down(config)
