@@ -1,30 +1,29 @@
 """From a click that is produced to the record in Redis that shows it, with everything running."""
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 from redis import Redis
 
 from benchmarks.feature_rows import Rows, row
+from benchmarks.feature_rows.flink_rates import zipf_clicks
+from benchmarks.feature_rows.running import pipeline
 from benchmarks.harness import Options
-from cli.services import start
+from features.embedding import ITEM_VECTORS
 from features.store import Family
+from models.contract import History
+from models.training import publish_models, train
 from runtime.clock import SystemClock
-from runtime.config import Config, load_config
+from runtime.config import Config
 from runtime.kafka.clients import producer
 from runtime.kafka.sending import Deliveries, send
 from schemas.click import Click
 from schemas.codec import encode
 from schemas.topics import CLICKS
-from stack.control import down
-from stack.ports import LOOPBACK, free_port
 
 RATE = 1_000
 USERS, ITEMS = 20_000, 5_000
+TRAINING_CLICKS = 100_000
 WARM_UP_S = 20
 SAMPLE_EVERY = 10
 """One click in ten is waited for; looking for all of them would be a load of its own."""
@@ -36,7 +35,10 @@ LOST_S = 10.0
 def measure(options: Options) -> Rows:
     """Send clicks at a steady rate and look for a tenth of them in Redis, every millisecond."""
     seconds = 20 if options.quick else 60
-    with _pipeline() as config:
+    with pipeline() as config:
+        # Without an encoder the embedding job would have nothing to do.
+        history = History(tuple(zipf_clicks(TRAINING_CLICKS, USERS, ITEMS, options.seed)))
+        publish_models(config.kafka, [train(ITEM_VECTORS, history, config, options.seed, SystemClock())])
         _run(config, WARM_UP_S, 0)
         latencies = _run(config, seconds, WARM_UP_S * RATE)
     p50, p99 = (float(np.percentile(latencies, each)) for each in (50, 99))
@@ -56,7 +58,7 @@ def _run(config: Config, seconds: int, first: int) -> list[float]:
         while sent < every or waiting:
             now = time.perf_counter()
             for n in range(sent, min(every, int((now - began) * RATE))):
-                user_id, item_id = f"fresh-{(first + n) % USERS}", f"i{(first + n) * 7 % ITEMS}"
+                user_id, item_id = f"fresh-{(first + n) % USERS}", f"item-{(first + n) * 7 % ITEMS}"
                 click = Click(
                     event_id=f"f{first + n}", ts=clock.now_ms(), user_id=user_id, item_id=item_id, action="click"
                 )
@@ -75,22 +77,3 @@ def _run(config: Config, seconds: int, first: int) -> list[float]:
             time.sleep(LOOK_EVERY_S)
     deliveries.confirm(out)
     return latencies
-
-
-@contextmanager
-def _pipeline() -> Iterator[Config]:
-    with TemporaryDirectory(prefix="headrace-benchmark-") as folder:
-        config = load_config(
-            overrides={
-                "state_dir": Path(folder),
-                "metrics_port": 0,
-                "kafka": {"bootstrap_servers": f"{LOOPBACK}:{free_port()}"},
-                "redis": {"url": f"redis://{LOOPBACK}:{free_port()}/0"},
-                "flink": {"rest_url": f"http://{LOOPBACK}:{free_port()}"},
-            }
-        )
-        start(config)
-        try:
-            yield config
-        finally:
-            down(config)
