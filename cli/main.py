@@ -16,10 +16,13 @@ from cli import (
     demo,
     doctor,
     down,
+    features,
+    jobs,
     produce,
     recommend,
     run,
     status,
+    store_care,
     topics,
     train,
     up,
@@ -57,11 +60,15 @@ app.command("up")(up.up)
 app.command("status")(status.status)
 app.command("down")(down.down)
 app.command("doctor")(doctor.doctor)
+app.add_typer(jobs.app, name="jobs")
 app.command("topics")(topics.topics)
 app.add_typer(produce.app, name="produce")
 app.command("consume")(consume.consume)
 app.command("recommend")(recommend.recommend)
 app.command("dead-letters")(dead_letters.dead_letters)
+features.app.command("rebuild")(store_care.rebuild)
+features.app.command("verify")(store_care.verify)
+app.add_typer(features.app, name="features")
 app.add_typer(train.app, name="train")
 app.add_typer(data.app, name="data")
 app.add_typer(run.app, name="run")

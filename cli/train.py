@@ -39,6 +39,9 @@ MODELS: dict[Model, str] = {  # as in models.registry, which would take a second
     "deepfm": "DeepFM: re-ranks what recall proposes, for heavy users.",
 }
 
+ITEM_VECTORS = ("item-vectors", "Item vectors, of which the job user-embedding makes each user's vector.")
+"""Not a ranker: no request can ask for it."""
+
 
 def _train(
     context: typer.Context,
@@ -71,7 +74,7 @@ def _train(
     _report(pointer, len(history.clicks))
 
 
-for _name, _what in MODELS.items():
+for _name, _what in (*MODELS.items(), ITEM_VECTORS):
     app.command(_name, help=_what)(_train)
 
 
@@ -143,7 +146,7 @@ def read_topics(config: "KafkaConfig") -> "History":
 def _report(pointer: "ModelPointer", events: int) -> None:
     from pathlib import Path
 
-    from models.artifact import read_manifest
+    from runtime.artifact import read_manifest
 
     print(f"{pointer.model} {pointer.version}, fitted on {events:,} events, {pointer.path}")
     for name, value in read_manifest(Path(pointer.path)).metrics.items():

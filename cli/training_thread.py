@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class TrainingThread(threading.Thread):
-    """Fits every model on the history. A daemon: Ctrl-C during the start does not wait for it."""
+    """Fits every model on the history, and the item vectors. A daemon: Ctrl-C during the start does not wait for it."""
 
     def __init__(
         self, config: "Config", clicks: "Sequence[Click]", data: "MovieLens", seed: int, progress: "Progress"
@@ -32,7 +32,7 @@ class TrainingThread(threading.Thread):
     def run(self) -> None:
         """Train one model after the other."""
         from models.contract import History
-        from models.registry import NAMES
+        from models.registry import TRAINABLE
         from models.training import train
         from runtime.clock import SystemClock
 
@@ -42,7 +42,7 @@ class TrainingThread(threading.Thread):
             {user.user_id: user for user in self._data.users},
         )
         try:
-            for name in NAMES:
+            for name in TRAINABLE:
                 task = self._progress.add_task(f"training {name}", total=None)
                 show = partial(self._show, task, name)
                 self._pointers.append(train(name, history, self._config, self._seed, SystemClock(), show))

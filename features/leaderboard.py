@@ -5,6 +5,10 @@ from collections.abc import Sequence
 from schemas.state import Leaderboard
 
 GLOBAL_BOARD = "global"
+TRENDING_BOARD = "trending"
+CATEGORY_BOARD = "category:"
+SURFACE_BOARD = "surface:"
+"""The last two are followed by the category's and the surface's name."""
 
 
 class LeaderboardTable:
@@ -15,10 +19,16 @@ class LeaderboardTable:
         self._scores: dict[str, dict[str, float]] = {}
 
     def put(self, board: Leaderboard) -> None:
-        """Replace one board by its new state, best first, scaled so that the best item scores 1.0."""
+        """Replace one board by its new state, best first, scaled so that the best item scores 1.0.
+
+        The trending board's scores are binary logarithms (see `features/leaderboard_sql.py`), all others are plain.
+        """
         entries = sorted(board.items, key=lambda entry: (-entry.score, entry.item_id))
         best = entries[0].score if entries else 1.0
-        ranked = tuple((entry.item_id, entry.score / best if best > 0.0 else 0.0) for entry in entries)
+        if board.board == TRENDING_BOARD:
+            ranked = tuple((entry.item_id, 2.0 ** (entry.score - best)) for entry in entries)
+        else:
+            ranked = tuple((entry.item_id, entry.score / best if best > 0.0 else 0.0) for entry in entries)
         self._boards[board.board] = ranked
         self._scores[board.board] = dict(ranked)
 

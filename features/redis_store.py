@@ -5,6 +5,7 @@ that one MGET reads a micro-batch whole and `redis-cli get` shows where a value 
 """
 
 import logging
+import re
 from collections.abc import Sequence
 from typing import cast
 
@@ -17,6 +18,8 @@ from runtime.config import RedisConfig
 from runtime.errors import StoreUnavailable
 
 _LOG = logging.getLogger("headrace.store")
+
+_TOMBSTONE = re.compile(rb"-?\d+ \d+")
 
 # 40 bytes hold both numbers at their longest (64 bits); the payload is not fetched only to be compared.
 _GUARDED_SETS = """
@@ -105,8 +108,9 @@ def _unpacked(packed: bytes | None) -> Stored | None:
     if packed is None:
         return None
     try:
-        partition, offset, *value = packed.split(b" ", 2)
-        return Stored(value[0], int(partition), int(offset)) if value else None
+        partition, offset, value = packed.split(b" ", 2)
+        return Stored(value, int(partition), int(offset))
     except ValueError:
-        _LOG.warning("a value in Redis was written by another program: %r", packed[:80])
+        if not _TOMBSTONE.fullmatch(packed):
+            _LOG.warning("a value in Redis was written by another program: %r", packed[:80])
         return None

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
 class Family(StrEnum):
@@ -21,8 +21,7 @@ class Family(StrEnum):
         return f"headrace:{self}:{entity_id}"
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(NamedTuple):
     """A value and the position in the log, (partition, offset), of the event that made it."""
 
     value: bytes

@@ -1,10 +1,12 @@
 """The second stage: what the store knows of the users of a micro-batch, in one read."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from features.near_cache import PartlyUnavailable
+from features.record_batch import decode_records
 from features.store import Family, FeatureStore, Stored
-from features.user_record import UserRecord, parse_record
+from features.user_record import UserRecord
 from runtime.errors import StoreUnavailable
 from schemas.codec import decode
 from schemas.errors import MessageError
@@ -22,39 +24,43 @@ class Hydrator:
         self._away = False
 
     def read(self, requests: Sequence[Request]) -> list[tuple[UserRecord | None, User | None, list[str]]]:
-        """Return record, profile and degradations for each request; without the store everybody is a stranger."""
-        keys = [key(request.user_id) for request in requests for key in (Family.USER.key, Family.PROFILE.key)]
-        stored = self._stored(keys)
-        found = []
-        for record, profile in zip(stored[::2], stored[1::2], strict=True):
-            degradations = ["store_unavailable"] if self._away else []
-            found.append((_record(record, degradations), _profile(profile, degradations), degradations))
-        return found
+        """Return record, profile and degradations for each request.
 
-    def _stored(self, keys: Sequence[str]) -> Sequence[Stored | None]:
+        Without the store a user is what a near-cache knows of them, and a stranger if it knows nothing.
+        """
+        users = [request.user_id for request in requests]
+        record_keys, profile_keys = [[family.key(user) for user in users] for family in (Family.USER, Family.PROFILE)]
+        known = self._known([*record_keys, *profile_keys])
+        degradations: list[list[str]] = [
+            [] if record_key in known and profile_key in known else ["store_unavailable"]
+            for record_key, profile_key in zip(record_keys, profile_keys, strict=True)
+        ]
+        records = _records([known.get(key) for key in record_keys], degradations)
+        profiles = [_profile(known.get(key), each) for key, each in zip(profile_keys, degradations, strict=True)]
+        return list(zip(records, profiles, degradations, strict=True))
+
+    def _known(self, keys: Sequence[str]) -> Mapping[str, Stored | None]:
+        """Return what is known of each key; those of which nothing is known are left out."""
         try:
-            stored = self._store.get_many(keys)
+            known: Mapping[str, Stored | None] = dict(zip(keys, self._store.get_many(keys), strict=True))
         except StoreUnavailable as error:
             if not self._away:
                 _LOG.warning("answering without the store: %s", error)
             self._away = True
-            return [None] * len(keys)
+            return error.known if isinstance(error, PartlyUnavailable) else {}
         if self._away:
             _LOG.info("the store answers again")
         self._away = False
-        return stored
+        return known
 
 
-def _record(stored: Stored | None, degradations: list[str]) -> UserRecord | None:
-    """Read a record; one of a foreign format counts as none, and the answer says so."""
-    if stored is None:
-        return None
-    try:
-        return parse_record(stored.value)
-    except ValueError as error:
-        _LOG.warning("%s", error)
-        degradations.append("record_unreadable")
-        return None
+def _records(stored: Sequence[Stored | None], degradations: Sequence[list[str]]) -> list[UserRecord | None]:
+    """Read the records; one of a foreign format counts as none, and the answer says so."""
+    batch = decode_records([None if each is None else each.value for each in stored])
+    for row, reason in batch.problems.items():
+        _LOG.warning("%s", reason)
+        degradations[row].append("record_unreadable")
+    return batch.records()
 
 
 def _profile(stored: Stored | None, degradations: list[str]) -> User | None:

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from features.embedding import ITEM_VECTORS
 from models.contract import Ranker
 from runtime.errors import ArtifactError
 from schemas.state import ModelPointer
@@ -33,7 +34,9 @@ class ModelSwap:
         self._threads: list[threading.Thread] = []
 
     def take(self, pointer: ModelPointer) -> None:
-        """Start to load what `pointer` names."""
+        """Start to load what `pointer` names, unless that is no ranker: item vectors are for the job user-embedding."""
+        if pointer.model == ITEM_VECTORS:
+            return
         with self._flip:
             self._wanted[pointer.model] = pointer
         self._threads = [thread for thread in self._threads if thread.is_alive()]

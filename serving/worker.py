@@ -25,6 +25,7 @@ from schemas.topics import RECOMMENDATIONS, REQUESTS
 from serving.accept import AnsweredRequests, Repeated, Unreadable, accept, error_answer
 from serving.followers import TableFollower
 from serving.metrics import ServingMetrics
+from serving.near_cache_follower import NearCacheFollower
 from serving.pipeline import Pipeline
 from serving.stages import Stages
 
@@ -43,11 +44,18 @@ class Worker:
     """Takes micro-batches of requests through the pipeline until it is told to stop."""
 
     def __init__(
-        self, config: Config, pipeline: Pipeline, follower: TableFollower, metrics: ServingMetrics, clock: Clock
+        self,
+        config: Config,
+        pipeline: Pipeline,
+        tables: TableFollower,
+        users: NearCacheFollower,
+        metrics: ServingMetrics,
+        clock: Clock,
     ) -> None:
         self._config = config
         self._pipeline = pipeline
-        self._follower = follower
+        self._tables = tables
+        self._users = users
         self._metrics = metrics
         self._clock = clock
         # What is read back on taking over must not push itself out again.
@@ -61,16 +69,20 @@ class Worker:
         consumer.subscribe([REQUESTS.name], on_assign=self._on_assign)
         try:
             while not stop.stopping:
-                self._follower.follow()
-                messages = _still_held(consumer, drain(consumer, self._config.worker.max_batch, IDLE_WAIT_S))
+                self._tables.follow()
+                # A request never waits for a backlog of updates, but updates are not left waiting for a request.
+                wait_s = 0.0 if self._users.follow() else IDLE_WAIT_S
+                messages = _still_held(consumer, drain(consumer, self._config.worker.max_batch, wait_s))
                 if messages:
                     self._serve(messages)
                     commit(consumer, _behind(messages), asynchronous=True)
         finally:
             consumer.close()
-            self._follower.close()
+            self._tables.close()
+            self._users.close()
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._users.assign([each.partition for each in partitions])
         # All partitions, not only the assigned: a request with a foreign key is answered on its user's partition.
         recent = list(recent_request_ids(self._config.kafka))
         self._answered.add(recent)

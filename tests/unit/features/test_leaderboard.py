@@ -1,6 +1,6 @@
 """The read side of the leaderboards."""
 
-from features.leaderboard import LeaderboardTable
+from features.leaderboard import TRENDING_BOARD, LeaderboardTable
 from schemas.state import Leaderboard, LeaderboardEntry
 
 
@@ -38,3 +38,12 @@ def test_a_new_state_replaces_the_old_one_and_an_unknown_board_is_empty() -> Non
     assert table.top(5, "no such board") == ()
     table.drop("global")
     assert table.top(5) == ()
+
+
+def test_the_trending_boards_scores_are_logarithms_of_any_size_and_sign() -> None:
+    table = LeaderboardTable()
+    entries = [LeaderboardEntry(item_id=item_id, score=score) for item_id, score in (("a", -5_002.0), ("b", -5_000.0))]
+    table.put(Leaderboard(board=TRENDING_BOARD, items=tuple(entries)))
+    assert table.top(2, TRENDING_BOARD) == (("b", 1.0), ("a", 0.25))
+    table.put(Leaderboard(board=TRENDING_BOARD, items=()))
+    assert table.top(2, TRENDING_BOARD) == ()

@@ -1,37 +1,11 @@
-import contextlib
-from collections.abc import Callable
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from features.user_record import Event, RecordBuilder, UserRecord, pack_record, parse_record, record_position
+from features.user_record import RecordBuilder, java_double, pack_record, record_position
 from schemas.click import ACTIONS, Click
 from tests.builders import NOW_MS, click_of, record_of
-
-ids = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20)
-events = st.builds(
-    Event,
-    ts=st.integers(0, 2**53),
-    action=st.sampled_from(ACTIONS),
-    item_id=ids | st.sampled_from(["👩‍🚀", "a|b", "a,b;c:d", "a b", "\u2028", "1"]),
-    value=st.none() | st.floats(allow_nan=False, allow_infinity=False),
-)
-records = st.builds(
-    UserRecord,
-    position=st.tuples(st.integers(0, 1_000), st.integers(0, 2**53)),
-    first_ts=st.integers(0, 2**53),
-    total_events=st.integers(1, 2**40),
-    counts=st.tuples(*(st.integers(0, 2**40) for _ in ACTIONS)),
-    events=st.lists(events, min_size=1, max_size=8).map(tuple),
-)
-
-
-@given(records)
-def test_packing_and_parsing_undo_each_other(record: UserRecord) -> None:
-    packed = pack_record(record)
-    assert parse_record(packed) == record
-    assert record_position(packed) == record.position
+from tests.unit.features.records import ids
 
 
 def test_the_format_is_the_one_in_the_docstring() -> None:
@@ -39,7 +13,9 @@ def test_the_format_is_the_one_in_the_docstring() -> None:
     for ts, action, item, value in ((1, "view", "a", None), (2, "rating", "b", 4.5), (3, "view", "c", None)):
         click = Click(event_id="e", ts=ts, user_id="u", item_id=item, action=action, value=value)  # type: ignore[arg-type]
         record = builder.add(click, (3, ts * 10))
-    assert pack_record(record) == (b"1\t3\t30\t1\t3\t" + b"0\t2\t0\t0\t0\t1\t0\t" + b"2\tr\tb\t4.5\t" + b"3\tv\tc\t")
+    assert pack_record(record) == (
+        b"2\t3\t30\t1\t" + b"0\t2\t0\t0\t0\t1\t0\t" + b"0000000000002rb\x1f4.5\t" + b"0000000000003vc"
+    )
 
 
 @given(st.lists(st.tuples(ids, st.sampled_from(ACTIONS)), min_size=1, max_size=20), st.integers(1, 6))
@@ -61,49 +37,46 @@ def test_an_earlier_record_does_not_change_when_the_next_event_comes() -> None:
     assert [event.item_id for event in first.events] == ["a"]
 
 
-@pytest.mark.parametrize(
-    "packed",
-    [
-        b"",
-        b"{}",
-        b"1",
-        b"1\t0\t0\t0\t1\t0\t1\t0\t0\t0\t0\t0",
-        b"2\t0\t0\t0\t1\t0\t1\t0\t0\t0\t0\t0\t5\tv\ti\t",
-        b"\xff",
-    ],
-    ids=["empty", "JSON", "version only", "no events", "another version", "not text"],
-)
-def test_what_is_no_record_is_refused(packed: bytes) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011 - which of its kinds is of no interest to the caller
-        parse_record(packed)
-
-
-def test_a_truncated_record_is_refused() -> None:
-    packed = pack_record(RecordBuilder(4).add(click_of("u", "item"), (0, 0)))
-    fields = packed.split(b"\t")
-    for length in range(len(fields)):
-        with pytest.raises(ValueError):  # noqa: PT011
-            parse_record(b"\t".join(fields[:length]))
-
-
-@given(st.binary(max_size=400))
-def test_any_bytes_are_a_record_or_a_value_error(packed: bytes) -> None:
-    with contextlib.suppress(ValueError):
-        assert isinstance(parse_record(packed), UserRecord)
+def test_a_ts_that_the_format_cannot_hold_is_refused() -> None:
+    record = RecordBuilder(2).add(click_of("u", "a", 10**13), (0, 0))
+    with pytest.raises(ValueError, match="10000000000000 does not fit into 13 digits"):
+        pack_record(record)
 
 
 @pytest.mark.parametrize(
-    "damage",
+    ("value", "text"),
     [
-        lambda fields: [*fields[:-3], "x", *fields[-2:]],
-        lambda fields: [*fields[:-1], "much"],
-        lambda fields: [*fields[:-4], "soon", *fields[-3:]],
-        lambda fields: fields[:-1],
-        lambda fields: ["1", "zero", *fields[2:]],
+        (4.5, "4.5"),
+        (3.0, "3.0"),
+        (0.0, "0.0"),
+        (-0.0, "-0.0"),
+        (9_999_999.0, "9999999.0"),
+        (1e7, "1.0E7"),
+        (-12_345_678.9, "-1.23456789E7"),
+        (1e10, "1.0E10"),
+        (123_456_789_012_345_680.0, "1.2345678901234568E17"),
+        (0.001, "0.001"),
+        (9.999e-4, "9.999E-4"),
+        (1e-5, "1.0E-5"),
+        (1.234e-5, "1.234E-5"),
+        (1.7976931348623157e308, "1.7976931348623157E308"),
+        (5e-324, "4.9E-324"),
     ],
-    ids=["action", "value", "ts", "length", "partition"],
 )
-def test_a_record_that_is_damaged_in_one_field_is_a_value_error(damage: Callable[[list[str]], list[str]]) -> None:
-    fields = pack_record(record_of("a", "b")).decode().split("\t")
+def test_a_value_is_written_as_java_writes_a_double(value: float, text: str) -> None:
+    assert java_double(value) == text
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_value_written_as_java_does_is_the_same_number(value: float) -> None:
+    assert float(java_double(value)) == value
+
+
+def test_the_position_is_read_without_the_events() -> None:
+    assert record_position(pack_record(record_of("a", "b", "c"))) == (0, 2)
+
+
+@pytest.mark.parametrize("packed", [b"", b"2", b"1\t3\t30\t1", b"2\tthree\t30\t1", b"\xff\t3\t30\t1"])
+def test_a_position_of_another_format_is_refused(packed: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
-        parse_record("\t".join(damage(fields)).encode())
+        record_position(packed)
