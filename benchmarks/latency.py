@@ -23,7 +23,7 @@ from evaluation.balance import wait_for_records
 from evaluation.protocol import plan
 from models.contract import History
 from models.datasets import movielens
-from models.registry import NAMES
+from models.registry import TRAINABLE
 from models.training import publish_models, train
 from runtime.clock import SystemClock
 from runtime.config import Config, KafkaConfig, load_config
@@ -98,7 +98,7 @@ def _pipeline(seed: int) -> Iterator[tuple[Config, list[str]]]:
         data = movielens.load(config.cache_dir)
         history = plan(data.clicks, 5.0, clock.now_ms()).history
         items, users = ({each.item_id: each for each in data.items}, {each.user_id: each for each in data.users})
-        pointers = [train(name, History(history, items, users), config, seed, clock) for name in NAMES]
+        pointers = [train(name, History(history, items, users), config, seed, clock) for name in TRAINABLE]
         try:
             start(config)
             steps.produce_history(config.kafka, plan(data.clicks, 5.0, clock.now_ms()), data.items, data.users)

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from pyflink.table import TableEnvironment
 
 CLICKS_TABLE = "clicks_accepted"
+CLICK_COLUMNS = ("user_id", "item_id", "ts", "action", "value")
+"""What the table `CLICKS_TABLE` has of a Click."""
 
 PRODUCER_OPTIONS = {
     # Records are small and many: with 5 ms to fill batches of 128 KiB the user-record job doubles its rate.
@@ -33,6 +35,8 @@ def table_environment(config: Config, job_name: str) -> "TableEnvironment":
         "rest.port": str(rest.port or 8081),
         "parallelism.default": str(config.flink.parallelism),
         "execution.checkpointing.interval": f"{config.flink.checkpoint_interval_ms} ms",
+        # A job that is cancelled or lost with its JobManager goes on from its last checkpoint (`jobs/submit.py`).
+        "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
         "execution.buffer-timeout.interval": f"{config.flink.buffer_timeout_ms} ms",
         "table.exec.state.ttl": f"{config.flink.state_ttl_s} s",
         # State finds its operator again only by an id that does not depend on the rest of the plan.
@@ -51,25 +55,24 @@ def create_clicks_table(environment: "TableEnvironment", config: Config, group: 
 
     A job with a checkpoint goes on from there; one without rebuilds its state from the log.
     """
-    wanted = columns(Click, ("user_id", "item_id", "ts", "action", "value"))
     environment.execute_sql(f"""
         CREATE TABLE {CLICKS_TABLE} (
-            {wanted},
+            {columns(Click, CLICK_COLUMNS)},
             src_partition INT METADATA FROM 'partition' VIRTUAL,
             src_offset BIGINT METADATA FROM 'offset' VIRTUAL,
             arrived AS PROCTIME()
-        ) WITH ({
-        options(
-            config,
-            {
-                "connector": "kafka",
-                "topic": CLICKS_ACCEPTED.name,
-                "properties.group.id": group,
-                "scan.startup.mode": "earliest-offset",
-                "format": "json",
-            },
-        )
-    })""")
+        ) WITH ({options(config, clicks_source(group))})""")
+
+
+def clicks_source(group: str) -> dict[str, str]:
+    """Return the options of a table that reads `clicks.accepted` from its beginning."""
+    return {
+        "connector": "kafka",
+        "topic": CLICKS_ACCEPTED.name,
+        "properties.group.id": group,
+        "scan.startup.mode": "earliest-offset",
+        "format": "json",
+    }
 
 
 def options(config: Config, own: dict[str, str]) -> str:

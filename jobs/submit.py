@@ -1,23 +1,147 @@
-"""Submits Flink programs by name: `python -m jobs.submit user-record leaderboards`.
+"""Submits Flink programs, each with the state that is remembered of it.
 
-One process, hence one client JVM, for all of them: starting it is most of what a submission costs.
+    python -m jobs.submit NAME[=FINGERPRINT]...
+
+One process, hence one client JVM, for all of them: starting it is most of what a submission costs. Ends with status 1
+if one of them was not accepted, and with `CHANGED`, submitting nothing, if a program no longer has the fingerprint given
+with it: its files were replaced since whoever asks has read them.
 """
 
+import logging
 import sys
+from collections.abc import Sequence
 
-from jobs import leaderboards, user_record
+from jobs.checkpoints import newest_checkpoint
+from jobs.cluster import Identity, cancel, root_cause
 from jobs.flink_environment import table_environment
-from runtime.clock import SystemClock
-from runtime.config import load_config
+from jobs.job_state import JobRecord, JobRecords, Snapshot, begun_anew, submitted
+from jobs.programs import PROGRAMS, fingerprint, require_programs, settings_digest
+from runtime.clock import Clock, SystemClock
+from runtime.config import Config, load_config
+from runtime.lifecycle import log_to_stderr
+from stack.layout import Layout
 
-PROGRAMS = {user_record.JOB_NAME: user_record.submit, leaderboards.JOB_NAME: leaderboards.submit}
+_LOG = logging.getLogger("headrace.jobs")
+
+CHANGED = 3
+
+_REFUSED = "restoreSavepoint"
+"""In the stack trace of a submission that failed because its state is gone, damaged or of another program."""
 
 
-def main(names: list[str]) -> None:
-    """Submit the programs `names`, in that order."""
+class StateRefused(Exception):
+    """The cluster cannot start the job with the state it was given."""
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Submit the programs that `arguments` name, in that order."""
+    wanted = {name: meant for name, _, meant in (argument.partition("=") for argument in arguments)}
+    log_to_stderr()
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    require_programs(list(wanted))
     config = load_config()
-    for name in names:
-        PROGRAMS[name](table_environment(config, name), config, SystemClock().now_ms())
+    if any(meant not in ("", fingerprint(name, config)) for name, meant in wanted.items()):
+        sys.exit(CHANGED)
+    accepted = [submit(name, config, SystemClock()) for name in wanted]
+    if not all(accepted):
+        sys.exit(1)
+
+
+def submit(name: str, config: Config, clock: Clock) -> bool:
+    """Start program `name` from its state, or from the log if it has none of use; return whether it was accepted."""
+    records = records_of(config)
+    identity = Identity(fingerprint(name, config), settings_digest(config))
+    record = records.read(name)
+    state, why = usable_state(record, identity.fingerprint, _newest(config, record))
+    if state is not None and not records.plan_file(name).is_file():
+        state, why = None, f"its compiled plan {records.plan_file(name)} is gone"
+    if state is None:
+        _LOG.info("%s starts from the beginning of the log: %s", name, why)
+    try:
+        try:
+            job_id = _execute(name, config, records, identity, state, clock)
+        except StateRefused as refusal:
+            assert state is not None
+            _LOG.error("%s cannot go on from %s (%s); it is rebuilt from the log", name, state.path, refusal)
+            state = None
+            job_id = _execute(name, config, records, identity, None, clock)
+    except _java_errors() as error:
+        _LOG.error("%s was not accepted: %s", name, root_cause(str(error)))
+        return False
+    restored_from = "" if state is None else state.path
+    now_ms = clock.now_ms()
+    after = records.update(name, lambda known: submitted(known, job_id, now_ms, restored_from))
+    _LOG.info("%s is job %s, %s", name, job_id, f"restored from {restored_from}" if state else "from the log")
+    if after.wish == "stop":  # somebody stopped it while it was being started
+        cancel(config.flink, job_id)
+    return True
+
+
+def usable_state(record: JobRecord, wanted: str, newest: Snapshot | None) -> tuple[Snapshot | None, str]:
+    """Return the state that a job of fingerprint `wanted` goes on from; if None, also why.
+
+    `newest` is the last checkpoint of the record's job that was found as files: never older than the remembered one.
+    """
+    state = newest or record.snapshot
+    if record.wish == "rebuild":
+        return None, "so it was asked for"
+    if state is None:
+        return None, "it has no state yet"
+    if record.fingerprint != wanted:
+        return None, f"its program or configuration changed ({record.fingerprint[:8]} is now {wanted[:8]})"
+    return state, ""
+
+
+def records_of(config: Config) -> JobRecords:
+    """Return what is remembered of the jobs of this configuration's state folder."""
+    return JobRecords(Layout.of(config).root / "flink" / "jobs")
+
+
+def _newest(config: Config, record: JobRecord) -> Snapshot | None:
+    if "flink" not in config.stack.parts:
+        return None
+    return newest_checkpoint(Layout.of(config).root / "flink" / "checkpoints", record.job_id)
+
+
+def _execute(
+    name: str, config: Config, records: JobRecords, identity: Identity, state: Snapshot | None, clock: Clock
+) -> str:
+    """Run the compiled plan of `name`, compiled now unless there is state, which belongs to an earlier plan."""
+    environment = table_environment(config, name)
+    settings = environment.get_config()
+    settings.set("pipeline.global-job-parameters", identity.parameters())
+    # Tables by name alone: where Kafka is may change between two starts, and its credentials belong into no file.
+    settings.set("table.plan.compile.catalog-objects", "IDENTIFIER")
+    settings.set("table.plan.restore.catalog-objects", "IDENTIFIER")
+    plan_file = records.plan_file(name)
+    if state is None:
+        landmark_ms = clock.now_ms()
+        statements = environment.create_statement_set()
+        for insert in PROGRAMS[name](environment, config, landmark_ms):
+            statements.add_insert_sql(insert)
+        plan = statements.compile_plan().as_json_string()
+        records.update(name, lambda record: begun_anew(record, identity.fingerprint, landmark_ms))
+        records.write_plan(name, plan)
+    else:
+        PROGRAMS[name](environment, config, records.read(name).landmark_ms)
+        settings.set("execution.state-recovery.path", state.path)
+        # Flink deletes a checkpoint it took over once it has newer ones; a savepoint stays the operator's.
+        settings.set("execution.state-recovery.claim-mode", "NO_CLAIM" if state.savepoint else "CLAIM")
+    escaped = str(plan_file).replace("'", "''")
+    try:
+        client = environment.execute_sql(f"EXECUTE PLAN '{escaped}'").get_job_client()
+    except _java_errors() as error:
+        if state is None or _REFUSED not in str(error):
+            raise
+        raise StateRefused(root_cause(str(error))) from error
+    return str(client.get_job_id())
+
+
+def _java_errors() -> tuple[type[Exception], ...]:
+    from py4j.protocol import Py4JError
+    from pyflink.util.exceptions import JavaException
+
+    return (JavaException, Py4JError)
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 JOB_NAME = "user-record"
 
 
-def submit(environment: "TableEnvironment", config: Config, _now_ms: int) -> None:
-    """Start the job on the cluster and return once it is accepted."""
+def define(environment: "TableEnvironment", config: Config, _now_ms: int) -> list[str]:
+    """Create the job's tables on `environment` and return its INSERT statements."""
     create_clicks_table(environment, config, JOB_NAME)
     sink = {
         "connector": "kafka",
@@ -25,7 +25,7 @@ def submit(environment: "TableEnvironment", config: Config, _now_ms: int) -> Non
         "value.fields-include": "EXCEPT_KEY",
     }
     environment.execute_sql(f"""
-        CREATE TABLE user_records (user_id STRING, record STRING)
+        CREATE TABLE features_user (user_id STRING, record STRING)
         WITH ({options(config, sink | PRODUCER_OPTIONS)})""")
     query = select_user_records(CLICKS_TABLE, config.features.record_events)
-    environment.execute_sql(f"INSERT INTO user_records {query}")
+    return [f"INSERT INTO features_user {query}"]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from features.tables import Tables
 from features.user_record import UserRecord
-from models.artifact import Manifest
+from runtime.artifact import Manifest
 from runtime.config import Config
 from schemas.click import Click
 from schemas.item import Item
@@ -93,17 +93,11 @@ def no_progress(done: int, total: int, what: str) -> None:
     """Report to nobody."""
 
 
-class Ranker(Protocol):
-    """One tier's model.
-
-    `name` is the artifact's and the answer's name of it; `version` is that of its artifact. Scores are only
-    compared within one request; ties are broken by the caller.
-    """
+class Trainable(Protocol):
+    """What can be fitted on a history and saved as an artifact."""
 
     name: ClassVar[str]
     manifest: Manifest
-    version: str
-    precision: str
 
     @classmethod
     def fit(
@@ -111,6 +105,21 @@ class Ranker(Protocol):
     ) -> Self:
         """Return a model fitted on `history`. Two fits with one seed are equal."""
         ...
+
+    def save(self, folder: Path) -> None:
+        """Write the artifact into `folder`, which is created."""
+        ...
+
+
+class Ranker(Trainable, Protocol):
+    """One tier's model.
+
+    `name` is the artifact's and the answer's name of it; `version` is that of its artifact. Scores are only
+    compared within one request; ties are broken by the caller.
+    """
+
+    version: str
+    precision: str
 
     def rank(
         self, requests: Sequence[RankRequest], candidates: Sequence[Sequence[str]], tables: Tables
@@ -123,10 +132,6 @@ class Ranker(Protocol):
 
     def recall(self, request: RankRequest, tables: Tables, k: int) -> list[Candidate]:
         """Return at most `k` distinct candidates, best first; empty where the model has none to propose."""
-        ...
-
-    def save(self, folder: Path) -> None:
-        """Write the artifact into `folder`, which is created."""
         ...
 
     @classmethod

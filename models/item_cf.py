@@ -10,7 +10,6 @@ from features.activity import POSITIVE_ACTIONS, last_items
 from features.co_occurrence import CoOccurrence
 from features.neighbours import NeighbourTable
 from features.tables import Tables
-from models import artifact
 from models.contract import (
     Candidate,
     History,
@@ -20,6 +19,7 @@ from models.contract import (
     Scores,
     no_progress,
 )
+from runtime import artifact
 from runtime.config import Config
 from schemas.state import Neighbours
 

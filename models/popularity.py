@@ -10,7 +10,6 @@ import numpy as np
 from features.activity import POSITIVE_ACTIONS
 from features.leaderboard import GLOBAL_BOARD, LeaderboardTable
 from features.tables import Tables
-from models import artifact
 from models.contract import (
     Candidate,
     History,
@@ -20,6 +19,7 @@ from models.contract import (
     Scores,
     no_progress,
 )
+from runtime import artifact
 from runtime.config import Config, LeaderboardConfig
 from schemas.state import Leaderboard, LeaderboardEntry
 

@@ -1,15 +1,20 @@
 """Every model by its name: the one place where a new one is added."""
 
-from models import artifact
-from models.contract import History, Lineage, Ranker
+from features.embedding import ITEM_VECTORS
+from models.contract import History, Lineage, Ranker, Trainable
 from models.item_cf import ItemCf
+from models.item_vectors import ItemVectors
 from models.popularity import Popularity
+from runtime import artifact
 from runtime.config import Config
 from runtime.errors import ArtifactError
 from schemas.state import ModelPointer
 
 NAMES = ("popularity", "cf", "deepfm")
-"""From the cheapest to the dearest."""
+"""The rankers, from the cheapest to the dearest."""
+
+TRAINABLE = (*NAMES, ITEM_VECTORS)
+"""All that can be fitted on a history."""
 
 BUILT_IN_VERSION = "built-in"
 
@@ -26,6 +31,13 @@ def ranker_class(name: str) -> type[Ranker]:
 
         return DeepFm
     raise ArtifactError(f"no model is called {name!r}; there are {', '.join(NAMES)}")
+
+
+def trainable_class(name: str) -> type[Trainable]:
+    """Return the class of what is called `name`, be it a ranker; raise `ArtifactError` if there is none."""
+    if name == ITEM_VECTORS:
+        return ItemVectors
+    return ranker_class(name)
 
 
 def built_in_rankers(config: Config) -> dict[str, Ranker]:

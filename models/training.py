@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from models import artifact
 from models.contract import History, Lineage, Progress, no_progress
-from models.registry import ranker_class
+from models.registry import trainable_class
+from runtime import artifact
 from runtime.clock import Clock
 from runtime.config import Config, KafkaConfig
 from runtime.errors import DataError
@@ -32,7 +32,7 @@ def train(
     Raises `DataError` for a history that the model cannot learn from, `ArtifactError` for an unknown name and
     `StackError` for a state folder that is not ours.
     """
-    kind = ranker_class(name)
+    kind = trainable_class(name)
     if not history.clicks:
         raise DataError(f"there are no clicks to train {name} on; send some first (headrace produce clicks FILE)")
     Layout.of(config).claim()

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from runtime.addresses import without_credentials
 from runtime.config import Config, FlinkConfig
-from runtime.errors import StackError
+from runtime.errors import ConfigError, StackError
 from stack.jars import cached_jars
 from stack.java import JAVA_ENVIRONMENT, java_command, java_home
 from stack.layout import Layout
@@ -20,15 +20,21 @@ from stack.service import Probe, Service, inherited_environment
 from stack.templates import render
 
 PROBE_TIMEOUT_S = 2.0
-SLOTS = 8
+
+LEAST_SLOTS = 8
+JOBS = 4
+"""How many jobs run at once; each takes as many slots as its parallelism."""
 
 # How a process's memory is divided, in MB. Metaspace holds classes (each job brings its own copies), overhead the
-# threads' stacks and the virtual machine itself, direct is Flink's 64 of framework and 64 of network buffers.
+# threads' stacks and the virtual machine itself, direct is Flink's own 64 and the network buffers, managed
+# what the operators of a slot share: each of item-statistics' five windows wants at least one.
 METASPACE_MB = 192
 OVERHEAD_MB = 128
-DIRECT_MB = 128
-MANAGED_MB = 32
+FRAMEWORK_DIRECT_MB = 64
+LEAST_NETWORK_MB = 64
+MANAGED_MB_PER_SLOT = 8
 FRAMEWORK_HEAP_MB = 64
+LEAST_TASK_HEAP_MB = 96
 
 _OPENED = (
     "lang", "net", "io", "nio", "lang.reflect", "text", "time",
@@ -45,14 +51,20 @@ compiler's packages."""
 
 
 def flink_services(config: Config, layout: Layout) -> list[Service]:
-    """Write configuration and class path, and return how JobManager and TaskManager are run."""
+    """Write configuration and class path, and return how JobManager and TaskManager are run.
+
+    Raises `ConfigError` if the TaskManager's memory is too little for the parallelism.
+    """
+    _require_memory(config)
     prepare_flink(config, layout)
-    for name in ("web", "tmp", "blobs", "checkpoints"):
-        # Of use to nobody once its processes are gone: a new cluster gets its jobs anew, and these read the log.
+    for name in ("web", "tmp", "blobs"):
+        # Of use to nobody once its processes are gone. The checkpoints are: a new cluster gets its jobs with them.
         shutil.rmtree(layout.root / "flink" / name, ignore_errors=True)
         layout.folder("flink", name)
-    direct = ("-XX:MaxDirectMemorySize=128m", f"-XX:MaxMetaspaceSize={METASPACE_MB}m", "-Xms64m")
-    jobmanager_heap = config.stack.jobmanager_memory_mb - METASPACE_MB - OVERHEAD_MB - DIRECT_MB
+    metaspace = (f"-XX:MaxMetaspaceSize={METASPACE_MB}m", "-Xms64m")
+    jobmanager_direct = FRAMEWORK_DIRECT_MB + LEAST_NETWORK_MB
+    taskmanager_direct = FRAMEWORK_DIRECT_MB + _network_mb(config)
+    jobmanager_heap = config.stack.jobmanager_memory_mb - METASPACE_MB - OVERHEAD_MB - jobmanager_direct
     taskmanager_heap = FRAMEWORK_HEAP_MB + _task_heap_mb(config)
     return [
         _service(
@@ -60,7 +72,7 @@ def flink_services(config: Config, layout: Layout) -> list[Service]:
             "jobmanager",
             "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint",
             # Nothing in the JobManager is hot enough to be worth the optimising compiler's memory.
-            (f"-Xmx{jobmanager_heap}m", "-XX:TieredStopAtLevel=1", *direct),
+            (f"-Xmx{jobmanager_heap}m", "-XX:TieredStopAtLevel=1", _direct(jobmanager_direct), *metaspace),
             lambda _started_ms: flink_overview(config.flink) is not None,
             without_credentials(config.flink.rest_url),
         ),
@@ -68,11 +80,16 @@ def flink_services(config: Config, layout: Layout) -> list[Service]:
             layout,
             "taskmanager",
             "org.apache.flink.runtime.taskexecutor.TaskManagerRunner",
-            (f"-Xmx{taskmanager_heap}m", *direct),
+            (f"-Xmx{taskmanager_heap}m", _direct(taskmanager_direct), *metaspace),
             lambda started_ms: taskmanager_registered(config.flink, started_ms),
-            f"{SLOTS} slots",
+            f"{slots(config)} slots",
         ),
     ]
+
+
+def slots(config: Config) -> int:
+    """Return how many slots the embedded TaskManager offers: enough for every job at the configured parallelism."""
+    return max(LEAST_SLOTS, JOBS * config.flink.parallelism)
 
 
 def prepare_flink(config: Config, layout: Layout) -> None:
@@ -86,10 +103,12 @@ def prepare_flink(config: Config, layout: Layout) -> None:
         rest_host=rest.hostname,
         rest_port=rest.port or 8081,
         folder=folder,
-        slots=SLOTS,
+        slots=slots(config),
         task_heap_mb=_task_heap_mb(config),
         framework_heap_mb=FRAMEWORK_HEAP_MB,
-        managed_mb=MANAGED_MB,
+        framework_direct_mb=FRAMEWORK_DIRECT_MB,
+        network_mb=_network_mb(config),
+        managed_mb=_managed_mb(config),
         metaspace_mb=METASPACE_MB,
         overhead_mb=OVERHEAD_MB,
         python=sys.executable,
@@ -118,24 +137,44 @@ def flink_environment(layout: Layout) -> dict[str, str]:
         "FLINK_LIB_DIR": str(layout.root / "flink" / "lib"),
         "FLINK_PLUGINS_DIR": str(_home() / "plugins"),
         "FLINK_LOG_DIR": str(layout.log),
+        # Python functions run beside the TaskManager; otherwise in the client, and fail once that has ended.
+        "_python_worker_execution_mode": "process",
     }
 
 
-def flink_overview(config: FlinkConfig, path: str = "/overview") -> Any:
-    """Return the JobManager's answer to GET `path`, or None if it gives none."""
+def flink_answer(
+    config: FlinkConfig, method: str, path: str, body: Any = None, timeout_s: float = PROBE_TIMEOUT_S
+) -> tuple[int, Any]:
+    """Return the HTTP status and the decoded JSON of the JobManager's answer to `method` `path`.
+
+    Raises `StackError` if it gives none within `timeout_s`.
+    """
     address = urlsplit(config.rest_url)
     kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
     connection = None
     try:
-        connection = kind(address.hostname or "", address.port, timeout=PROBE_TIMEOUT_S)
-        connection.request("GET", address.path.rstrip("/") + path)
+        connection = kind(address.hostname or "", address.port, timeout=timeout_s)
+        content = None if body is None else json.dumps(body)
+        connection.request(method, address.path.rstrip("/") + path, content, {"Content-Type": "application/json"})
         response = connection.getresponse()
-        return json.load(response) if response.status == http.HTTPStatus.OK else None
-    except (OSError, http.client.HTTPException, ValueError):
-        return None
+        return response.status, json.load(response)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        shown = without_credentials(config.rest_url)
+        raise StackError(
+            f"no answer from Flink at {shown}: {error}; start it with `headrace up`, or set flink.rest_url"
+        ) from error
     finally:
         if connection is not None:
             connection.close()
+
+
+def flink_overview(config: FlinkConfig, path: str = "/overview") -> Any:
+    """Return the JobManager's answer to GET `path`, or None if it gives none."""
+    try:
+        status, answer = flink_answer(config, "GET", path)
+    except StackError:
+        return None
+    return answer if status == http.HTTPStatus.OK else None
 
 
 def taskmanager_registered(config: FlinkConfig, since_ms: int) -> bool:
@@ -159,9 +198,35 @@ def _service(
     )
 
 
+def _require_memory(config: Config) -> None:
+    if (needed := _fixed_mb(config) + LEAST_TASK_HEAP_MB) > config.stack.taskmanager_memory_mb:
+        raise ConfigError(
+            f"stack.taskmanager_memory_mb = {config.stack.taskmanager_memory_mb} is too little for flink.parallelism = "
+            f"{config.flink.parallelism}; set it to {needed} or more"
+        )
+
+
 def _task_heap_mb(config: Config) -> int:
-    fixed = METASPACE_MB + OVERHEAD_MB + DIRECT_MB + MANAGED_MB + FRAMEWORK_HEAP_MB
-    return config.stack.taskmanager_memory_mb - fixed
+    # The client of a cluster elsewhere reads this too, with a parallelism that is no concern of the memory here.
+    return max(LEAST_TASK_HEAP_MB, config.stack.taskmanager_memory_mb - _fixed_mb(config))
+
+
+def _fixed_mb(config: Config) -> int:
+    direct = FRAMEWORK_DIRECT_MB + _network_mb(config)
+    return METASPACE_MB + OVERHEAD_MB + direct + _managed_mb(config) + FRAMEWORK_HEAP_MB
+
+
+def _network_mb(config: Config) -> int:
+    # Every subtask before an exchange has buffers for every one behind it; 64 MB are enough for four of each.
+    return max(LEAST_NETWORK_MB, 4 * config.flink.parallelism**2)
+
+
+def _direct(size_mb: int) -> str:
+    return f"-XX:MaxDirectMemorySize={size_mb}m"
+
+
+def _managed_mb(config: Config) -> int:
+    return MANAGED_MB_PER_SLOT * slots(config)
 
 
 def _conf(layout: Layout) -> Path:

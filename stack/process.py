@@ -119,6 +119,15 @@ def end(process: psutil.Process, grace_s: float, *, with_children: bool = True) 
     _wait_for(family, grace_s)
 
 
+def end_orphans(pid: int) -> None:
+    """Kill what is left of the session of a process that `launch` started as `pid` and that has just ended.
+
+    Python workers of a TaskManager that was killed can hang for ever while they close their log.
+    """
+    with suppress(ProcessLookupError):
+        os.killpg(pid, signal.SIGKILL)
+
+
 def _wait_for(processes: Sequence[psutil.Process], timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline and not all(_is_gone(process) for process in processes):

@@ -13,7 +13,7 @@ from runtime.clock import Clock
 from runtime.errors import HeadraceError, StackError
 from runtime.lifecycle import StopSignal
 from stack.layout import Layout
-from stack.process import end, forget, launch, tail
+from stack.process import end, end_orphans, forget, launch, tail
 from stack.service import Service
 from stack.state import Condition, ServiceState, StackState, write_state
 
@@ -130,6 +130,8 @@ class Supervisor:
             return
         ending = _ending(child.pid)
         if ending is not None:
+            assert child.pid is not None
+            end_orphans(child.pid)
             self._died(child, ending)
         elif child.condition == "starting":
             if child.service.probe(child.started_ms):

@@ -8,7 +8,6 @@ import numpy as np
 
 from features.candidate import FEATURES
 from features.tables import Tables
-from models import artifact
 from models.contract import (
     Candidate,
     History,
@@ -23,6 +22,7 @@ from models.deepfm.network import Shape, build_network, get_weights, score_rows,
 from models.deepfm.recall import recall
 from models.deepfm.training import train_deepfm
 from models.deepfm.vocabulary import Vocabulary
+from runtime import artifact
 from runtime.config import Config
 
 _VOCABULARY, _SHAPE = "vocabulary.json", "shape.json"

@@ -10,9 +10,9 @@ import pytest
 
 from features.co_occurrence import CoOccurrence
 from features.tables import Tables
-from models.artifact import MANIFEST
 from models.contract import History, Lineage, Ranker, RankRequest
 from models.popularity import DecayedPopularity
+from runtime.artifact import MANIFEST
 from runtime.config import Config, load_config
 from runtime.errors import ArtifactError
 from schemas.item import Item

@@ -9,11 +9,11 @@ import pytest
 
 from features.candidate import FEATURES
 from features.tables import Tables
-from models.artifact import MANIFEST
 from models.contract import History, Ranker
 from models.deepfm.ranker import DeepFm
 from models.item_cf import ItemCf
 from models.popularity import Popularity
+from runtime.artifact import MANIFEST
 from runtime.config import Config
 from runtime.errors import ArtifactError, DataError
 from schemas.state import Leaderboard, LeaderboardEntry, Neighbours

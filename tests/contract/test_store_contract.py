@@ -1,4 +1,4 @@
-"""One suite for every feature store: what holds for Redis holds for the store in memory."""
+"""One suite for every feature store: what holds for Redis holds for the store in memory, and behind a near-cache."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from features.memory_store import MemoryStore
+from features.near_cache import NearCache
 from features.redis_store import RedisStore
 from features.store import Family, FeatureStore, Stored, Write
 from runtime.clock import ManualClock
@@ -23,12 +24,13 @@ class MemorySubject:
 
     def __init__(self) -> None:
         self._clock = ManualClock(1_700_000_000_000)
-        self.store: FeatureStore = MemoryStore(TTL_S, self._clock)
+        self._memory = MemoryStore(TTL_S, self._clock)
+        self.store: FeatureStore = self._memory
 
     def ttl_ms(self, key: str) -> int:
         """How long `key` still lives, found out by a copy of the clock's future."""
         start, live = self._clock.now_ms(), 0
-        while self.store.get_many([key])[0] is not None:
+        while self._memory.get_many([key])[0] is not None:
             self._clock.advance(1_000)
             live = self._clock.now_ms() - start
         return live
@@ -38,6 +40,16 @@ class MemorySubject:
 
     def age(self, _keys: list[str]) -> None:
         self._clock.advance(TTL_S * 500)
+
+
+class NearCacheSubject(MemorySubject):
+    """A near-cache that may hold every key, over a store in memory, where the time to live is kept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        near_cache = NearCache(self._memory, lambda _key: 0, max_bytes=100_000, ttl_s=TTL_S, clock=self._clock)
+        near_cache.keep([0])
+        self.store = near_cache
 
 
 class RedisSubject:
@@ -68,10 +80,10 @@ class RedisSubject:
 Subject = MemorySubject | RedisSubject
 
 
-@pytest.fixture(params=["memory", "redis"])
+@pytest.fixture(params=["memory", "near-cache", "redis"])
 def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
-    if request.param == "memory":
-        yield MemorySubject()
+    if request.param != "redis":
+        yield MemorySubject() if request.param == "memory" else NearCacheSubject()
         return
     redis_subject = RedisSubject(request.getfixturevalue("redis_server"))
     yield redis_subject

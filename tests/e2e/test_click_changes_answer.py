@@ -3,8 +3,9 @@
 import msgspec
 import pytest
 
+from features.record_batch import parse_record
 from features.store import Family
-from features.user_record import RecordBuilder, parse_record
+from features.user_record import RecordBuilder
 from runtime.config import Config
 from schemas.click import ACTIONS, Click
 from schemas.codec import decode, encode

@@ -3,8 +3,8 @@ from typing import get_args
 
 import pytest
 
-from cli.train import MODELS, Model, read_file
-from models.registry import NAMES
+from cli.train import MODELS, Model, app, read_file
+from models import registry
 from runtime.errors import DataError
 from schemas.click import Click
 from schemas.codec import encode
@@ -31,4 +31,5 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_there_is_a_command_for_every_model() -> None:
-    assert tuple(MODELS) == get_args(Model) == NAMES
+    assert tuple(MODELS) == get_args(Model) == registry.NAMES
+    assert tuple(command.name for command in app.registered_commands) == registry.TRAINABLE

@@ -2,11 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from models.artifact import follow
 from models.contract import History
 from models.item_cf import ItemCf
-from models.registry import NAMES
+from models.registry import TRAINABLE
 from models.training import train
+from runtime.artifact import follow
 from runtime.clock import ManualClock
 from runtime.config import load_config
 from runtime.errors import ArtifactError, DataError
@@ -36,7 +36,7 @@ def test_versions_sort_by_time_and_name_the_one_before_as_parent(tmp_path: Path)
     assert second.parent == first.version
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", TRAINABLE)
 def test_nothing_is_learnt_from_nothing(tmp_path: Path, name: str) -> None:
     config = load_config(overrides={"state_dir": tmp_path})
     with pytest.raises(DataError, match=f"no clicks to train {name} on"):

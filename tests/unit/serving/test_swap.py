@@ -3,6 +3,9 @@
 import threading
 import time
 
+import msgspec
+
+from features.embedding import ITEM_VECTORS
 from models.contract import Ranker
 from runtime.errors import ArtifactError
 from schemas.state import ModelPointer
@@ -42,6 +45,22 @@ def test_a_refused_artifact_leaves_the_old_model_in_place() -> None:
     swap.take(pointer("2"))
     swap.wait()
     assert swap.rankers["cf"].version == "1"
+
+
+def test_item_vectors_are_no_ranker_and_are_not_loaded() -> None:
+    loaded: list[str] = []
+
+    def load(each: ModelPointer) -> Ranker:
+        loaded.append(each.model)
+        return ranker(each.version)
+
+    swap = ModelSwap({}, load)
+    cf = pointer("1")
+    vectors = msgspec.structs.replace(cf, model=ITEM_VECTORS)
+    swap.take(vectors)
+    swap.take(cf)
+    swap.wait()
+    assert loaded == list(swap.rankers) == ["cf"]
 
 
 def test_the_later_pointer_wins_even_if_it_is_loaded_first() -> None:

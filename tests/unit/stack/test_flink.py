@@ -6,6 +6,7 @@ import pytest
 from ruamel.yaml import YAML
 
 from runtime.config import Config
+from runtime.errors import ConfigError
 from stack.flink import flink_environment, flink_services
 from stack.layout import Layout
 
@@ -36,6 +37,14 @@ def test_the_parts_of_the_taskmanagers_memory_add_up_to_what_was_asked_for(
     assert {f"-Xmx{heap}m", f"-XX:MaxDirectMemorySize={direct}m"} <= set(taskmanager.argv)
 
 
+def test_a_parallelism_that_does_not_fit_into_the_memory_is_refused_with_what_it_takes(new_config: NewConfig) -> None:
+    config = new_config(flink={"parallelism": 8}, stack={"taskmanager_memory_mb": 800})
+    with pytest.raises(
+        ConfigError, match=r"stack\.taskmanager_memory_mb = 800 .*flink\.parallelism = 8; set it to \d+ or more"
+    ):
+        flink_services(config, Layout.of(config))
+
+
 def test_the_jobmanager_keeps_a_usable_heap_at_the_least_memory(new_config: NewConfig) -> None:
     config = new_config(stack={"jobmanager_memory_mb": 600})
     jobmanager, _ = flink_services(config, Layout.of(config))
@@ -53,14 +62,22 @@ def test_everything_listens_on_loopback_and_the_web_ui_on_the_configured_port(ne
     assert settings["jobmanager.rpc.port"] != 6_123
 
 
-def test_nothing_of_an_earlier_cluster_stays(new_config: NewConfig) -> None:
+def test_of_an_earlier_cluster_stays_what_its_jobs_go_on_from(new_config: NewConfig) -> None:
     config = new_config()
     layout = Layout.of(config)
-    names = ("web", "tmp", "blobs", "checkpoints")
-    for name in names:
+    for name in ("web", "tmp", "blobs", "checkpoints", "savepoints", "jobs"):
         layout.folder("flink", name, "old")
     flink_services(config, layout)
-    assert [list((layout.root / "flink" / name).iterdir()) for name in names] == [[], [], [], []]
+    kept = {path.parent.name for path in (layout.root / "flink").glob("*/old")}
+    assert kept == {"checkpoints", "savepoints", "jobs"}
+
+
+@pytest.mark.parametrize(("parallelism", "expected"), [(1, 8), (2, 8), (4, 16)])
+def test_there_are_slots_for_every_job(new_config: NewConfig, parallelism: int, expected: int) -> None:
+    config = new_config(flink={"parallelism": parallelism})
+    layout = Layout.of(config)
+    flink_services(config, layout)
+    assert settings_of(layout)["taskmanager.numberOfTaskSlots"] == expected
 
 
 def test_the_class_path_has_the_connector_and_the_python_jar_and_nothing_of_an_earlier_version(

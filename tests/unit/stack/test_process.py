@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from stack.layout import Layout
-from stack.process import ProcessRecord, damaged_records, end, every_recorded, launch, recorded, tail
+from stack.process import ProcessRecord, damaged_records, end, end_orphans, every_recorded, launch, recorded, tail
 
 SLEEP = (sys.executable, "-S", "-c", "import time; time.sleep(600)")
 
@@ -41,6 +41,20 @@ def test_a_launched_process_is_found_again_and_can_be_ended(layout: Layout) -> N
     end(found, grace_s=10)
     assert recorded(layout, "sleeper") is None
     assert not psutil.pid_exists(pid)
+
+
+def test_what_a_killed_process_leaves_behind_can_be_ended(layout: Layout, eventually: Callable[..., None]) -> None:
+    parent = "import subprocess, sys; subprocess.run([sys.executable, '-S', '-c', 'import time; time.sleep(600)'])"
+    pid = launch(layout, "parent", (sys.executable, "-c", parent), os.environ)
+    leader = psutil.Process(pid)
+    eventually(lambda: len(leader.children()) == 1, "the parent has its child")
+    (orphan,) = leader.children()
+    leader.kill()
+    leader.wait()
+    assert orphan.is_running()
+    end_orphans(pid)
+    eventually(lambda: not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE, "the orphan has ended")
+    end_orphans(pid)
 
 
 def test_a_record_whose_pid_now_belongs_to_a_stranger_leads_nowhere(layout: Layout, stranger: psutil.Process) -> None:

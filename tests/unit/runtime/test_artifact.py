@@ -4,8 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models import artifact
-from models.artifact import MANIFEST, TENSORS, Manifest
+from runtime import artifact
+from runtime.artifact import MANIFEST, TENSORS, Manifest
 from runtime.errors import ArtifactError
 from tests.builders import NOW_MS
 
