@@ -59,7 +59,8 @@ class RedisStore:
         if not keys:
             return []
         try:
-            values = cast("list[bytes | None]", self._redis.mget(keys))
+            # The client takes three times as long to encode a text.
+            values = cast("list[bytes | None]", self._redis.mget([key.encode() for key in keys]))
         except RedisError as error:
             raise self._unavailable(error) from error
         return [_unpacked(value) for value in values]

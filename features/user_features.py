@@ -5,7 +5,6 @@ Worker, training and replay compute them with this same code; `features/registry
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -77,7 +76,7 @@ class _View:
 
     @cached_property
     def item_ids(self) -> list[str]:
-        return list(compress(self.batch.item_ids, self.deliberate.tolist()))
+        return self.batch.read_item_ids(self.deliberate)
 
     @cached_property
     def item_rows(self) -> NDArray[np.int64]:

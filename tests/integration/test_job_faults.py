@@ -28,8 +28,15 @@ LATE_USERS = user_ids("late", 4)
 def jobs(
     new_config: Callable[..., Config], eventually: Eventually, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[JobStack]:
-    """One stack for all, with the record job alone: the others were stopped before they ever ran."""
-    config = new_config(stack={"parts": ["kafka", "flink"]}, flink={"parallelism": 2, "checkpoint_interval_ms": 500})
+    """One stack for all, with the record job alone: the others were stopped before they ever ran.
+
+    The name of its folder could trip paths, URIs and statements alike.
+    """
+    config = new_config(
+        state_dir=tmp_path_factory.mktemp("it's the stäte"),
+        stack={"parts": ["kafka", "flink"]},
+        flink={"parallelism": 2, "checkpoint_interval_ms": 500},
+    )
     stack = JobStack(config, eventually)
     try:
         stack.up()
