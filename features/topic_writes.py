@@ -5,8 +5,10 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from features.entries import entry_id, read_entry
+from features.item_statistics import FORMAT_VERSION as STATISTICS_VERSION
 from features.store import Family, Write
-from features.user_record import FORMAT_VERSION as RECORD_VERSION
+from features.user_record import record_position
+from features.user_vector import vector_position
 from schemas.errors import UnreadableRecord
 from schemas.item import Item
 from schemas.state import Leaderboard
@@ -31,39 +33,27 @@ def write_of(topic: str, key: bytes | None, value: bytes | None, partition: int,
     return Write(family.key(entry_id(key)), value, *position)
 
 
-def packed_position(packed: bytes, version: str, writer: str) -> Position:
-    """Return the (partition, offset) that a packed value of the job `writer` begins with, behind its format's version.
-
-    Raises `UnreadableRecord` if it is none of this format.
-    """
-    found, *rest = packed.split(b"\t", 3)
-    try:
-        if found != version.encode():
-            raise ValueError(f"a value of format {found[:20]!r}; this program reads {version!r}")
-        return int(rest[0]), int(rest[1])
-    except (ValueError, IndexError) as error:
-        raise UnreadableRecord(f"{error}; only the job {writer} may write to this topic") from error
-
-
-def _packed(version: str, writer: str) -> _Read:
+def _packed(position: Callable[[bytes], Position], writer: str) -> _Read:
     """The value's own position: a job that replays the log after a crash must not move a user backwards."""
 
     def read(_key: bytes | None, value: bytes | None, at: Position) -> Position:
-        return (NO_PARTITION, at[1]) if value is None else packed_position(value, version, writer)
+        if value is None:
+            return NO_PARTITION, at[1]
+        try:
+            return position(value)
+        except ValueError as error:
+            raise UnreadableRecord(f"{error}; only the job {writer} may write to this topic") from error
 
     return read
 
 
-def _versioned(version: str, writer: str) -> _Read:
-    def read(_key: bytes | None, value: bytes | None, at: Position) -> Position:
-        if value is not None and not value.startswith(version.encode() + b"\t"):
-            raise UnreadableRecord(
-                f"a value of format {value[:20]!r}; this program reads {version!r}; "
-                f"only the job {writer} may write to this topic"
-            )
-        return at
-
-    return read
+def _statistics(_key: bytes | None, value: bytes | None, at: Position) -> Position:
+    if value is not None and not value.startswith(STATISTICS_VERSION.encode() + b"\t"):
+        raise UnreadableRecord(
+            f"item statistics of format {value[:20]!r}; this program reads {STATISTICS_VERSION!r}; "
+            "only the job item-statistics may write to this topic"
+        )
+    return at
 
 
 def _json(kind: type[msgspec.Struct], id_field: str) -> _Read:
@@ -75,9 +65,9 @@ def _json(kind: type[msgspec.Struct], id_field: str) -> _Read:
 
 
 _FAMILIES: Mapping[str, tuple[Family, _Read]] = {
-    FEATURES_USER.name: (Family.USER, _packed(RECORD_VERSION, "user-record")),
-    EMBEDDINGS_USER.name: (Family.EMBEDDING, _packed("1", "user-embedding")),
-    FEATURES_ITEM.name: (Family.ITEM_STATISTICS, _versioned("1", "item-statistics")),
+    FEATURES_USER.name: (Family.USER, _packed(record_position, "user-record")),
+    EMBEDDINGS_USER.name: (Family.EMBEDDING, _packed(vector_position, "user-embedding")),
+    FEATURES_ITEM.name: (Family.ITEM_STATISTICS, _statistics),
     USERS.name: (Family.PROFILE, _json(User, USERS.key)),
     ITEMS.name: (Family.ITEM, _json(Item, ITEMS.key)),
     LEADERBOARDS.name: (Family.LEADERBOARD, _json(Leaderboard, LEADERBOARDS.key)),

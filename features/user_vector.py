@@ -48,3 +48,11 @@ def parse_vector(packed: bytes) -> UserVector:
     if not np.isfinite(vector).all():
         raise ValueError("user vector holds numbers that are not finite")
     return UserVector((int(partition), int(offset)), encoder_version, vector)
+
+
+def vector_position(packed: bytes) -> tuple[int, int]:
+    """Return only the (partition, offset) of a packed vector; raise `ValueError` if it is none of this format."""
+    version, partition, offset, _ = packed.split(b"\t", 3)
+    if version.decode() != FORMAT_VERSION:
+        raise ValueError(f"user vector of format {version[:20]!r}; this program reads {FORMAT_VERSION!r}")
+    return int(partition), int(offset)

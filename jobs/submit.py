@@ -3,13 +3,14 @@
     python -m jobs.submit NAME[=FINGERPRINT]...
 
 One process, hence one client JVM, for all of them: starting it is most of what a submission costs. Ends with status 1
-if one of them was not accepted, and with `CHANGED`, submitting nothing, if a program no longer has the fingerprint given
-with it: its files were replaced since whoever asks has read them.
+if one of them was not accepted, and with `CHANGED`, submitting nothing, if a program no longer has the fingerprint
+given with it: its files were replaced since whoever asks has read them.
 """
 
 import logging
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from jobs.checkpoints import newest_checkpoint
 from jobs.cluster import Identity, cancel, root_cause
@@ -20,6 +21,9 @@ from runtime.clock import Clock, SystemClock
 from runtime.config import Config, load_config
 from runtime.lifecycle import log_to_stderr
 from stack.layout import Layout
+
+if TYPE_CHECKING:
+    from pyflink.table import TableEnvironment, TableResult
 
 _LOG = logging.getLogger("headrace.jobs")
 
@@ -113,7 +117,6 @@ def _execute(
     # Tables by name alone: where Kafka is may change between two starts, and its credentials belong into no file.
     settings.set("table.plan.compile.catalog-objects", "IDENTIFIER")
     settings.set("table.plan.restore.catalog-objects", "IDENTIFIER")
-    plan_file = records.plan_file(name)
     if state is None:
         landmark_ms = clock.now_ms()
         statements = environment.create_statement_set()
@@ -127,14 +130,23 @@ def _execute(
         settings.set("execution.state-recovery.path", state.path)
         # Flink deletes a checkpoint it took over once it has newer ones; a savepoint stays the operator's.
         settings.set("execution.state-recovery.claim-mode", "NO_CLAIM" if state.savepoint else "CLAIM")
-    escaped = str(plan_file).replace("'", "''")
     try:
-        client = environment.execute_sql(f"EXECUTE PLAN '{escaped}'").get_job_client()
+        client = _run_plan(environment, records.plan_file(name).read_text()).get_job_client()
     except _java_errors() as error:
         if state is None or _REFUSED not in str(error):
             raise
         raise StateRefused(root_cause(str(error))) from error
     return str(client.get_job_id())
+
+
+def _run_plan(environment: "TableEnvironment", plan: str) -> "TableResult":
+    from pyflink.table import PlanReference
+    from pyflink.table.compiled_plan import CompiledPlan
+
+    loaded = environment.load_plan(PlanReference.from_json_string(plan))
+    # PyFlink 2.2.1 hands a loaded plan the Java environment, with which it cannot be executed. By EXECUTE PLAN it
+    # could, but from a file only whose path has no character that is escaped in a URL.
+    return CompiledPlan(loaded._j_compiled_plan, environment).execute()
 
 
 def _java_errors() -> tuple[type[Exception], ...]:
