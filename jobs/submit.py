@@ -69,7 +69,7 @@ def submit(name: str, config: Config, clock: Clock) -> bool:
             _LOG.error("%s cannot go on from %s (%s); it is rebuilt from the log", name, state.path, refusal)
             state = None
             job_id = _execute(name, config, records, identity, None, clock)
-    except _java_errors() as error:
+    except _java_error() as error:
         _LOG.error("%s was not accepted: %s", name, root_cause(str(error)))
         return False
     restored_from = "" if state is None else state.path
@@ -132,7 +132,7 @@ def _execute(
         settings.set("execution.state-recovery.claim-mode", "NO_CLAIM" if state.savepoint else "CLAIM")
     try:
         client = _run_plan(environment, records.plan_file(name).read_text()).get_job_client()
-    except _java_errors() as error:
+    except _java_error() as error:
         if state is None or _REFUSED not in str(error):
             raise
         raise StateRefused(root_cause(str(error))) from error
@@ -149,11 +149,11 @@ def _run_plan(environment: "TableEnvironment", plan: str) -> "TableResult":
     return CompiledPlan(loaded._j_compiled_plan, environment).execute()
 
 
-def _java_errors() -> tuple[type[Exception], ...]:
-    from py4j.protocol import Py4JError
+def _java_error() -> type[Exception]:
     from pyflink.util.exceptions import JavaException
 
-    return (JavaException, Py4JError)
+    error: type[Exception] = JavaException
+    return error
 
 
 if __name__ == "__main__":

@@ -36,7 +36,7 @@ from schemas.topics import CLICKS_ACCEPTED, FEATURES_ITEM, ITEMS, LEADERBOARDS
 USERS, ITEM_COUNT, CATEGORIES = 20_000, 5_000, 20
 SURFACES = ("home", "search", "detail", "mail")
 LOOK_EVERY_S = 0.05
-CHECKPOINT_INTERVAL_MS = 500
+CHECKPOINT_INTERVAL_MS = 2_000
 """Short, because progress is seen only as often."""
 
 

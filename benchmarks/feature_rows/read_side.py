@@ -28,10 +28,11 @@ EVENTS = 32
 ITEMS = 4_000
 CATEGORIES = 20
 NOW_MS = 1_700_000_000_000
+WARM_UP = 20
 
 
 def measure(options: Options) -> Rows:
-    """Measure on a real Redis of its own; a repeat of each kind is taken in turn, and medians are reported."""
+    """Measure on a real Redis of its own; the values are medians of the repeats."""
     repeats = 200 if options.quick else 2_000
     rng = random.Random(options.seed)  # noqa: S311 - sample data
     records = [_record(rng) for _ in range(USERS)]
@@ -74,7 +75,7 @@ def _reading(
         decode_records([None if stored is None else stored.value for stored in store.get_many(keys)])
 
     try:
-        mget, both = _medians([lambda: bare.mget(keys), read], repeats)
+        mget, both = _medians([lambda: lambda: bare.mget(keys), lambda: read], repeats)
     finally:
         store.close()
         bare.close()
@@ -89,25 +90,28 @@ def _features(rng: random.Random, packed: Sequence[bytes], repeats: int) -> floa
     contexts: list[Scalars] = [{"device": "phone", "surface": "home"}] * USERS
     now_ms = np.full(USERS, NOW_MS, np.int64)
     gap_ms = load_config().features.session_gap_ms
-    # A batch keeps what was once made of it: every repeat has its own.
-    fresh = iter([decode_records(packed) for _ in range(repeats + _WARM_UP)])
-    (seconds,) = _medians(
-        [lambda: user_features(USER_FEATURES, next(fresh), columns, contexts, now_ms, gap_ms)], repeats
-    )
+
+    def prepared() -> Callable[[], object]:
+        # A batch keeps what was once made of it: every repeat has its own.
+        batch = decode_records(packed)
+        return lambda: user_features(USER_FEATURES, batch, columns, contexts, now_ms, gap_ms)
+
+    (seconds,) = _medians([prepared], repeats)
     return seconds
 
 
-_WARM_UP = 20
+def _medians(prepared: Sequence[Callable[[], Callable[[], object]]], repeats: int) -> list[float]:
+    """Return the median seconds of each call, which is got ready anew each time.
 
-
-def _medians(calls: Sequence[Callable[[], object]], repeats: int) -> list[float]:
-    """Return the median seconds of each call; they take turns, so that what slows the machine slows all of them."""
-    seconds: list[list[float]] = [[] for _ in calls]
-    for repeat in range(repeats + _WARM_UP):
-        for taken, call in zip(seconds, calls, strict=True):
+    They take turns, so that what slows the machine slows all of them.
+    """
+    seconds: list[list[float]] = [[] for _ in prepared]
+    for repeat in range(repeats + WARM_UP):
+        for taken, prepare in zip(seconds, prepared, strict=True):
+            call = prepare()
             start = time.perf_counter()
             call()
-            if repeat >= _WARM_UP:
+            if repeat >= WARM_UP:
                 taken.append(time.perf_counter() - start)
     return [statistics.median(each) for each in seconds]
 

@@ -41,6 +41,7 @@ def measure(options: Options) -> Rows:
         publish_models(stack.config.kafka, [_encoder(stack.config, options.seed)])
         _fill(stack.config, _records(records, stack.config.features.record_events, options.seed))
         run = partial(stack.rows_per_s, sink=EMBEDDINGS_USER, rows=records)
+        run("warm-up", user_embedding.define)  # the JVM's first job runs at half the rate of the next
         for _ in range(repeats):
             vectors.append(run(user_embedding.JOB_NAME, user_embedding.define))
             empty.append(run("empty-function", with_empty_function))

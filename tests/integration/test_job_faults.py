@@ -65,13 +65,12 @@ def test_a_savepoint_taken_while_a_partition_is_empty_takes_up_what_comes_there_
 def test_a_taskmanager_killed_in_the_middle_of_a_checkpoint_loses_nothing(
     jobs: JobStack, eventually: Eventually
 ) -> None:
-    job = jobs.running(USER_RECORD)
-    assert job is not None
+    job_id = jobs.remembered(USER_RECORD).job_id
     jobs.send(USERS, 5, partitions=[0, 1, 2])
     jobs.signal("taskmanager", signal.SIGSTOP)  # so that a checkpoint that is triggered now cannot complete
 
     def begun() -> bool:
-        answer = flink_overview(jobs.config.flink, f"/jobs/{job.jid}/checkpoints")
+        answer = flink_overview(jobs.config.flink, f"/jobs/{job_id}/checkpoints")
         return answer is not None and answer["counts"]["in_progress"] > 0
 
     eventually(begun, "a checkpoint is in progress")
@@ -79,7 +78,7 @@ def test_a_taskmanager_killed_in_the_middle_of_a_checkpoint_loses_nothing(
     jobs.signal("taskmanager", signal.SIGKILL)
     jobs.expect_totals()
     eventually(lambda: jobs.running(USER_RECORD) is not None, "the job runs again")
-    assert jobs.remembered(USER_RECORD).job_id == job.jid  # it was Flink that restored it, no new submission
+    assert jobs.remembered(USER_RECORD).job_id == job_id  # it was Flink that restored it, no new submission
 
 
 def test_a_killed_jobmanager_gets_its_job_back_with_state_that_the_log_no_longer_holds(
