@@ -29,10 +29,8 @@ def _finders(kind: type[msgspec.Struct]) -> tuple[tuple[str, _Find], ...]:
 
 def _finder(described: inspect.Type) -> _Find | None:
     match described:
-        case inspect.Metadata(extra={"id": True}):
-            return lambda text: iter((text,))
         case inspect.Metadata():
-            return _finder(described.type)
+            return _itself if described.extra == {"id": True} else _finder(described.type)
         case inspect.UnionType() if finds := [find for each in described.types if (find := _finder(each))]:
             return lambda value: iter(()) if value is None else finds[0](value)
         case inspect.VarTupleType() if find := _finder(described.item_type):
@@ -43,6 +41,10 @@ def _finder(described: inspect.Type) -> _Find | None:
         case inspect.StructType() if _finders(described.cls):
             return lambda value: (text for _, text in ids_of(value))
     return None
+
+
+def _itself(text: str) -> Iterator[str]:
+    return iter((text,))
 
 
 def _in_each(find: _Find, values: Iterable[Any]) -> Iterator[str]:

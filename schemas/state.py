@@ -15,7 +15,10 @@ class Neighbours(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LeaderboardEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One item of a board with its forward-decayed sum; only order and ratios of these have a meaning."""
+    """One item of a board with its forward-decayed sum; only order and ratios of these have a meaning.
+
+    On the board `trending` the score is a binary logarithm: only order and differences have one.
+    """
 
     item_id: Id
     score: float

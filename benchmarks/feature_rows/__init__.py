@@ -1,6 +1,6 @@
 """The rows of `benchmarks.features`: one module per part that is measured, each with `measure(options) -> Rows`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -9,7 +9,7 @@ class Rows:
     """What one part measured: rows of the table, all with the keys `what`, `value` and `unit`, and its ratios."""
 
     results: list[dict[str, Any]]
-    ratios: dict[str, float]
+    ratios: dict[str, float] = field(default_factory=dict)
 
 
 def row(what: str, value: float, unit: str) -> dict[str, Any]:
