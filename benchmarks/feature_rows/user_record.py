@@ -10,7 +10,8 @@ from schemas.topics import FEATURES_USER
 
 CLICKS = 1_000_000
 QUICK_CLICKS = 200_000
-USERS = 50_000
+USERS = 10_000
+"""A hundred events each, so that most records are full."""
 ITEMS = 20_000
 TURNS = 3
 

@@ -101,7 +101,7 @@ def test_redis_holds_the_last_record_with_a_ttl(
 
     def last_item() -> str | None:
         value = client.get(key)
-        return None if value is None else value.rsplit(b"\t", 2)[1].decode()
+        return None if value is None else parse_record(value.split(b" ", 2)[2]).events[-1].item_id
 
     eventually(lambda: last_item() == "c", "the last record is in Redis")
     assert 0 < client.ttl(key) <= stack.redis.ttl_s

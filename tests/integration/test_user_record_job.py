@@ -138,11 +138,11 @@ def job(
         down(config, wipe=True)
 
 
-@pytest.mark.parametrize("job", [4], indirect=True)
+@pytest.mark.parametrize("job", [2], indirect=True)
 def test_records_are_those_of_a_replay_byte_for_byte(job: RecordJob) -> None:
     job.write(clicks_of(2_000, users=60, seed=1))
-    # One, as many, more and fewer subtasks than partitions would give; the record's usual, largest and oddest lengths.
-    for parallelism, record_events in ((1, 32), (4, 32), (2, 256), (1, 1), (2, 7), (1, 20)):
+    # Fewer subtasks than partitions, as many, more; the usual length, the largest, and one without a divisor.
+    for parallelism, record_events in ((1, 32), (2, 256), (4, 7)):
         published = job.run(parallelism, record_events)
         assert published == job.replayed(record_events), f"parallelism {parallelism}, {record_events} events"
 
@@ -150,10 +150,4 @@ def test_records_are_those_of_a_replay_byte_for_byte(job: RecordJob) -> None:
 @pytest.mark.parametrize("job", [4], indirect=True)
 def test_one_partition_with_all_users_does_not_stop_a_parallel_job(job: RecordJob) -> None:
     job.write(clicks_of(500, users=20, seed=2), partition=2)
-    assert job.run(4, 32) == job.replayed(32)
-
-
-@pytest.mark.parametrize("job", [2], indirect=True)
-def test_fewer_partitions_than_subtasks_leave_some_without_work_and_nothing_out(job: RecordJob) -> None:
-    job.write(clicks_of(500, users=20, seed=3))
     assert job.run(4, 32) == job.replayed(32)
