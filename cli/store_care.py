@@ -26,7 +26,7 @@ def rebuild(context: typer.Context) -> None:
 
 
 def verify(context: typer.Context) -> None:
-    """Compare every key in Redis with what its topic says; ends with status 1 if they differ."""
+    """Compare what Redis holds of every key in the topics with what they say; ends with status 1 if it differs."""
     from rich.console import Console
     from rich.table import Column, Table
 

@@ -15,7 +15,7 @@ from features.redis_store import RedisStore
 from jobs.cluster import list_jobs
 from runtime.clock import Clock
 from runtime.config import Config, KafkaConfig
-from runtime.errors import KafkaError
+from runtime.errors import KafkaError, StoreUnavailable
 from runtime.kafka.clients import producer, reader
 from runtime.kafka.reading import assign_at_end
 from runtime.kafka.sending import Deliveries, send
@@ -112,8 +112,12 @@ def make_report(
     balance = take_balance(config.kafka)
     counted = recount(config)
     store = RedisStore(config.redis, timeout_ms=STORE_TIMEOUT_MS)
-    wrong = miscounted(counted, store, clock)
-    store.close()
+    try:
+        wrong = len(miscounted(counted, store, clock))
+    except StoreUnavailable:
+        wrong = counted.entities
+    finally:
+        store.close()
     tiers, activity, overall = rows(answered)
     return Report(
         requests=plan.requests + probes,
@@ -122,7 +126,7 @@ def make_report(
         events=len(plan.history) + len(plan.live),
         records=records,
         recounted=counted.entities,
-        miscounted=len(wrong),
+        miscounted=wrong,
         dead_letters=dict(balance.dead_letters),
         tiers=tiers,
         activity=activity,

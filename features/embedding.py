@@ -14,11 +14,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from features.activity import POSITIVE_ACTIONS
+from features.activity import DELIBERATE
 from features.record_batch import decode_records
 from features.user_vector import pack_vector
 from runtime import artifact
-from schemas.click import ACTIONS
 
 ITEM_VECTORS = "item-vectors"
 """The name of the model whose artifacts are encoders."""
@@ -29,8 +28,6 @@ SETTINGS_FILE = "settings.json"
 
 MAX_STEPS = 256
 """As many as the longest record can have (features.record_events); further ones, in no record of ours, weigh alike."""
-
-_DELIBERATE = np.array([action in POSITIVE_ACTIONS for action in ACTIONS])
 
 
 class EncoderSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -86,7 +83,7 @@ class Encoder:
         A record gives the same bytes in whatever batch it comes; one that cannot be read is refused by itself.
         """
         batch = decode_records(records)
-        deliberate = _DELIBERATE[batch.actions]
+        deliberate = DELIBERATE[batch.actions]
         row_of = self._row_of.get
         items = np.array([row_of(item_id, -1) for item_id in batch.read_item_ids(deliberate)], np.int64)
         means = self._means(len(batch), batch.rows[deliberate][items >= 0], items[items >= 0])

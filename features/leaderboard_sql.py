@@ -98,7 +98,7 @@ def select_catalogue(source: str) -> str:
 
     `source` has the columns `item_id` and `body`, key and value of the messages of `items` as they are, and
     `arrived`. A value of null means that the item is gone: such an item is known, and not to be shown. What is no
-    item, or one under a foreign key, changes nothing.
+    JSON of an item with this id changes nothing; further the entry is not judged here.
     """
     return f"""
 SELECT item_id, category, shown

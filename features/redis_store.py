@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import cast
 
 from redis import Redis
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import NoScriptError, RedisError, ResponseError
 
 from features.store import Stored, Write
 from runtime.addresses import without_credentials
@@ -97,6 +97,8 @@ class RedisStore:
         return cast("list[object]", pipeline.execute(raise_on_error=False))
 
     def _unavailable(self, error: RedisError) -> StoreUnavailable:
+        if isinstance(error, ResponseError):
+            return StoreUnavailable(f"Redis at {self._shown} refuses: {error}; if it is full, raise its maxmemory")
         return StoreUnavailable(f"Redis at {self._shown} does not answer: {error}; is it up? (headrace status)")
 
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from schemas.click import ACTIONS
+
 FILE = Path(__file__).resolve().parent.parent / "docs" / "features_reference.md"
 
 Entity = Literal["user", "item", "candidate"]
@@ -37,7 +39,7 @@ class Feature:
 
 _RECORD = "features.user"
 _RECORD_AND_ITEMS = "features.user, items"
-_ACTIONS = "in the order impression, view, click, cart, purchase, rating, hide"
+_ACTIONS = f"in the order {', '.join(ACTIONS)}"
 _DELIBERATE = "every action but impression and hide"
 
 

@@ -38,7 +38,7 @@ def table_environment(config: Config, job_name: str) -> "TableEnvironment":
         # A job that is cancelled or lost with its JobManager goes on from its last checkpoint (`jobs/submit.py`).
         "execution.checkpointing.externalized-checkpoint-retention": "RETAIN_ON_CANCELLATION",
         "execution.buffer-timeout.interval": f"{config.flink.buffer_timeout_ms} ms",
-        # Operators of one task hand rows on instead of copies of them: no program of SQL alters a row that it was given.
+        # Operators of one task hand rows on instead of copies: no SQL operator alters a row that it was given.
         "pipeline.object-reuse": "true",
         "table.exec.state.ttl": f"{config.flink.state_ttl_s} s",
         # State finds its operator again only by an id that does not depend on the rest of the plan.

@@ -7,7 +7,7 @@ starts.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import msgspec
@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from jobs.recent_events import RecentEvents
 from runtime.config import Config
+from runtime.errors import KafkaError
 from runtime.kafka.asking import ask
 from runtime.kafka.clients import commit, reader
 from runtime.kafka.reading import Span, assign_from, read_to_end, watermarks
@@ -88,6 +89,21 @@ def unpack_ends(metadata: str | None) -> Ends:
         return {}
 
 
+def require_known_sources(written: Iterable[tuple[int, int]], ends: Mapping[int, int]) -> None:
+    """Raise `KafkaError` if an output names a source, (partition, offset), at or behind the end of its partition.
+
+    Then `clicks` is not the topic that the outputs were made of, and its first events would be taken for those that
+    are done.
+    """
+    for partition, offset in written:
+        if offset >= ends[partition]:
+            raise KafkaError(
+                f"the gate's output holds the outcome of {CLICKS.name}[{partition}]@{offset}, but that partition "
+                f"ends at {ends[partition]}: {CLICKS.name} was deleted and created anew. Delete "
+                f"{' and '.join(OUTPUTS)} as well, then rebuild the jobs (headrace jobs submit NAME... --from-log)"
+            )
+
+
 class GateProgress:
     """The gate's position in every assigned partition of `clicks`, and in its outputs."""
 
@@ -123,6 +139,9 @@ class GateProgress:
                 self._read_back(message)
         finally:
             tail.close()
+        require_known_sources(
+            self._written, {partition: watermarks(consumer, CLICKS.name, partition)[1] for partition in self._next}
+        )
         self._ends = {topic: {} for topic in OUTPUTS}
         for span in spans:
             self._ends[span.topic][span.partition] = span.end

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from features.store import FeatureStore, Write
-from features.topic_writes import STORED_TOPICS, write_of
+from features.topic_writes import NO_PARTITION, STORED_TOPICS, write_of
 from jobs.materializer import MAX_BATCH, latest
 from runtime.clock import Clock
 from runtime.config import Config
@@ -60,13 +60,16 @@ def verify_store(
 ) -> Mapping[str, Verification]:
     """Compare `store` with what each topic holds now, and return the outcome by topic.
 
+    What was written longer ago than a key lives may be there or not, and is passed over. Keys that no topic names are
+    not looked for.
     The materializer may go on: a key that holds something newer is as right as one that is equal, and one that does
     not hold it yet is looked at again for a while. Keeps a copy of every value in memory. Raises `StoreUnavailable`,
     or `KafkaError` if a topic is missing.
     """
     expected: dict[str, Write] = {}
     topic_of: dict[str, str] = {}
-    for topic, write in _writes(config, stop):
+    expired_ms = clock.now_ms() - config.redis.ttl_s * 1_000
+    for topic, write in _writes(config, stop, expired_ms):
         held = expected.get(write.key)
         if held is None or write.supersedes(held):
             expected[write.key] = write
@@ -99,21 +102,27 @@ def _wrong(store: FeatureStore, expected: Sequence[Write]) -> dict[str, bool]:
                     wrong[write.key] = True
                 continue
             held = Write(write.key, stored.value, stored.partition, stored.offset)
-            # What has replaced an expected value since is right too.
-            newer = write.value is not None and (held.partition, held.offset) != (write.partition, write.offset)
-            newer = newer and held.supersedes(write)
+            # What has replaced the expected value since is right too.
+            newer = held.supersedes(write) and (held.partition, held.offset) != (write.partition, write.offset)
+            # But of the deletion of a user it cannot be told.
+            newer = newer and write.partition != NO_PARTITION
             if stored.value != write.value and not newer:
                 wrong[write.key] = False
     return wrong
 
 
-def _writes(config: Config, stop: StopSignal) -> Iterator[tuple[str, Write]]:
-    """Yield what each topic says now, in order, without what cannot be stored; stops early when told to."""
+def _writes(config: Config, stop: StopSignal, since_ms: int = 0) -> Iterator[tuple[str, Write]]:
+    """Yield what the topics' messages since `since_ms` say, in order, without what cannot be stored.
+
+    Stops early when told to.
+    """
     consumer = reader(config.kafka)
     try:
         for message in read_to_end(consumer, assign_from_beginning(consumer, STORED_TOPICS)):
             if stop.stopping:
                 return
+            if message.timestamp()[1] < since_ms:
+                continue
             topic, partition, offset = position_of(message)
             try:
                 yield topic, write_of(topic, message.key(), message.value(), partition, offset)

@@ -15,8 +15,6 @@ JOB_NAME = "user-record"
 
 def define(environment: "TableEnvironment", config: Config, _now_ms: int) -> list[str]:
     """Create the job's tables on `environment` and return its INSERT statements."""
-    # No operator of this program keeps a row that it was given.
-    environment.get_config().set("pipeline.object-reuse", "true")
     create_clicks_table(environment, config, JOB_NAME)
     sink = {
         "connector": "kafka",

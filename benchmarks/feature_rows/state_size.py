@@ -10,7 +10,7 @@ from schemas.topics import FEATURES_USER
 
 USERS = 1_000_000
 QUICK_USERS = 50_000
-EVENTS_PER_USER = 8
+EVENTS_PER_USER = 4
 ITEMS = 20_000
 BACKENDS = ("hashmap", "rocksdb")
 TASKMANAGER_MB = {False: 9_000, True: 1_600}

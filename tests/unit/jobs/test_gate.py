@@ -2,8 +2,9 @@ import pytest
 from confluent_kafka import Message
 
 from jobs.gate import Accepted, judge
-from jobs.gate_progress import pack_ends, source_of, unpack_ends, with_source
+from jobs.gate_progress import pack_ends, require_known_sources, source_of, unpack_ends, with_source
 from runtime.config import MAX_PARTITIONS
+from runtime.errors import KafkaError
 from schemas.click import Click
 from schemas.codec import decode, encode
 from schemas.dead_letter import DeadLetter
@@ -83,3 +84,9 @@ def test_the_commit_of_another_tool_says_nothing_about_the_outputs(metadata: str
 def test_the_ends_of_as_many_partitions_as_there_may_be_fit_into_a_commit() -> None:
     ends = {"clicks.accepted": dict.fromkeys(range(MAX_PARTITIONS), 10**10), "dead-letters": {0: 10**10}}
     assert len(pack_ends(ends)) < 4_096
+
+
+def test_outputs_of_another_log_are_refused() -> None:
+    require_known_sources([(0, 9), (1, 0)], {0: 10, 1: 1})
+    with pytest.raises(KafkaError, match=r"clicks\[1\]@1, .* ends at 1: clicks was deleted"):
+        require_known_sources([(0, 9), (1, 1)], {0: 10, 1: 1})
