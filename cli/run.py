@@ -83,7 +83,9 @@ def neighbours(context: typer.Context) -> None:
 @app.command()
 def worker(context: typer.Context, instance: Instance = "worker-0") -> None:
     """Answer `recommend.requests` on `recommendations`."""
-    from features.near_cache import NearCache, user_home
+    from contextlib import closing
+
+    from features.near_cache import NearCache
     from features.redis_store import RedisStore
     from features.tables import Tables
     from models.registry import built_in_rankers, load_pointer
@@ -91,7 +93,7 @@ def worker(context: typer.Context, instance: Instance = "worker-0") -> None:
     from runtime.lifecycle import settle_memory
     from serving.followers import TableFollower
     from serving.metrics import ServingMetrics
-    from serving.near_cache_follower import NearCacheFollower
+    from serving.near_cache_follower import NearCacheFollower, home_on
     from serving.pipeline import Pipeline
     from serving.swap import ModelSwap
     from serving.worker import Worker
@@ -105,10 +107,11 @@ def worker(context: typer.Context, instance: Instance = "worker-0") -> None:
         settle_memory()
         metrics.serve(config.metrics_port)
         max_bytes = config.features.near_cache_mb * 1024**2
-        home = user_home(config.kafka.partitions)
-        users = NearCache(RedisStore(config.redis), home, max_bytes, config.redis.ttl_s, clock)
-        pipeline = Pipeline(config, users, tables, swap.rankers, clock)
-        Worker(config, pipeline, follower, NearCacheFollower(config.kafka, users), metrics, clock).run(stop, instance)
+        home = home_on(config.kafka)
+        with closing(NearCache(RedisStore(config.redis), home, max_bytes, config.redis.ttl_s, clock)) as users:
+            pipeline = Pipeline(config, users, tables, swap.rankers, clock)
+            users_follower = NearCacheFollower(config.kafka, users)
+            Worker(config, pipeline, follower, users_follower, metrics, clock).run(stop, instance)
 
     _foreground(context, serve)
 

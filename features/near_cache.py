@@ -16,8 +16,12 @@ from runtime.kafka.placement import partition_of_key
 HomeOf = Callable[[str], int | None]
 """The partition whose messages keep a key fresh; None for a key that nobody follows."""
 
-FAMILIES = frozenset({Family.USER, Family.PROFILE, Family.EMBEDDING})
-"""What is partitioned as the requests are: by user."""
+FAMILIES = frozenset({Family.USER, Family.PROFILE})
+"""What is partitioned as the requests are, by user, and read on the request path."""
+
+STORE_HOLD_MS = 5_000
+"""For how long the store's word is taken. Whatever is newer comes as a message, but none comes because a store has lost
+data or was rebuilt: that shows after this. A longer hold would save at most one read of a user in five seconds."""
 
 _ABSENT = -2
 """The partition of a key that the store did not have: no event's, so that whatever comes supersedes it."""
@@ -26,12 +30,12 @@ _ENTRY_BYTES = 400
 """What an entry takes besides its key and value: objects, pointers, its place in the order of use."""
 
 _PASSED_SHARE = 0.1
-"""Of the bytes, for the positions of what had to leave: those of 15,000 keys in 64 MB, more than the materializer
-is ever behind by."""
+"""Of the bytes, for the positions of what had to leave: those of 15,000 keys in 64 MB. If the materializer is further
+behind, an older value from the store may be held after all, for `STORE_HOLD_MS`."""
 
 
 class PartlyUnavailable(StoreUnavailable):
-    """The store does not answer in time; `known` holds what the cache could tell of the keys without it."""
+    """The store does not answer in time; `known` holds what the cache can tell of the keys without it."""
 
     def __init__(self, text: str, known: Mapping[str, Stored | None]) -> None:
         super().__init__(text)
@@ -42,7 +46,8 @@ class PartlyUnavailable(StoreUnavailable):
 class _Held:
     write: Write
     home: int
-    expires_ms: int
+    until_ms: int
+    """From then on the store is asked again; while it does not answer, this still stands."""
 
     @property
     def bytes(self) -> int:
@@ -62,9 +67,10 @@ def user_home(partitions: int) -> HomeOf:
 class NearCache:
     """A feature store in front of another one; for one thread. It holds nothing until `keep` names its partitions.
 
-    A value that was read from the store is held for a TTL of its own, and so can outlive its key there by one.
+    What a message said is held for `ttl_s`, as in the store. What was read from the store is read again after
+    `STORE_HOLD_MS`; if the store does not answer then, what it said last still stands.
     What is held is bounded in bytes; the least recently used leaves first. It leaves its position behind, so that an
-    older value, from a store that is itself not up to date yet, is passed on but not kept: nothing newer may ever come.
+    older value, from a store that is itself not up to date yet, is passed on but not kept.
     """
 
     def __init__(self, store: FeatureStore, home_of: HomeOf, max_bytes: int, ttl_s: int, clock: Clock) -> None:
@@ -73,6 +79,7 @@ class NearCache:
         self._max_bytes = max_bytes
         self._ttl_ms = ttl_s * 1_000
         self._clock = clock
+        self._store_is_away = False
         self._kept: frozenset[int] = frozenset()
         self._held: OrderedDict[str, _Held] = OrderedDict()
         self._passed: OrderedDict[str, _Held] = OrderedDict()
@@ -83,6 +90,11 @@ class NearCache:
     def bytes(self) -> int:
         """How much memory the entries take, about."""
         return self._held_bytes + self._passed_bytes
+
+    @property
+    def store_is_away(self) -> bool:
+        """Whether the last read of the store failed; what is answered from memory says nothing about that."""
+        return self._store_is_away
 
     def keep(self, partitions: Collection[int]) -> None:
         """Hold keys of these partitions from now on, and forget all others."""
@@ -98,30 +110,35 @@ class NearCache:
         """
         if partition not in self._kept:
             return
-        expires_ms = self._clock.now_ms() + self._ttl_ms
+        until_ms = self._clock.now_ms() + self._ttl_ms
         for write in writes:
-            held = self._live(write.key) or self._passed.get(write.key)
+            held = self._held.get(write.key) or self._passed.get(write.key)
             if held is None or write.supersedes(held.write):
-                self._hold(_Held(write, partition, expires_ms))
+                self._hold(_Held(write, partition, until_ms))
 
     def get_many(self, keys: Sequence[str]) -> list[Stored | None]:
         """Return what each key holds, None where it is absent, deleted or expired; at most one read of the store.
 
-        Raises `PartlyUnavailable` if a key is not held and the store does not answer.
+        Raises `PartlyUnavailable` if the store has to be asked for a key and does not answer.
         """
+        now_ms = self._clock.now_ms()
         known: dict[str, Stored | None] = {}
-        for key in keys:
-            held = self._live(key)
+        wanted: list[str] = []
+        for key in dict.fromkeys(keys):
+            held = self._held.get(key)
             if held is not None:
                 self._held.move_to_end(key)
                 known[key] = _stored(held.write)
-        missing = list(dict.fromkeys(key for key in keys if key not in known))
-        if missing:
+            if held is None or held.until_ms <= now_ms:
+                wanted.append(key)
+        if wanted:
             try:
-                found = self._store.get_many(missing)
+                found = self._store.get_many(wanted)
             except StoreUnavailable as error:
+                self._store_is_away = True
                 raise PartlyUnavailable(str(error), known) from error
-            for key, stored in zip(missing, found, strict=True):
+            self._store_is_away = False
+            for key, stored in zip(wanted, found, strict=True):
                 known[key] = stored
                 self._fill(key, stored)
         return [known[key] for key in keys]
@@ -137,15 +154,8 @@ class NearCache:
         """Close the store."""
         self._store.close()
 
-    def _live(self, key: str) -> _Held | None:
-        held = self._held.get(key)
-        if held is not None and held.expires_ms <= self._clock.now_ms():
-            self._forget(key)
-            return None
-        return held
-
     def _fill(self, key: str, stored: Stored | None) -> None:
-        """Hold what the store said of `key`, if messages will keep it fresh and none newer has passed already."""
+        """Hold what the store says of `key`, if messages will keep it fresh and none newer has passed already."""
         home = self._home_of(key)
         if home is None or home not in self._kept:
             return
@@ -153,7 +163,7 @@ class NearCache:
         passed = self._passed.get(key)
         if passed is not None and (write.partition != passed.write.partition or not write.supersedes(passed.write)):
             return
-        self._hold(_Held(write, home, self._clock.now_ms() + self._ttl_ms))
+        self._hold(_Held(write, home, self._clock.now_ms() + STORE_HOLD_MS))
 
     def _hold(self, entry: _Held) -> None:
         self._forget(entry.write.key)
@@ -167,7 +177,7 @@ class NearCache:
         self._forget(key)
         if entry.write.partition == _ABSENT:
             return
-        left = _Held(Write(key, None, entry.write.partition, entry.write.offset), entry.home, entry.expires_ms)
+        left = _Held(Write(key, None, entry.write.partition, entry.write.offset), entry.home, entry.until_ms)
         self._passed[key] = left
         self._passed_bytes += left.bytes
         while self._passed_bytes > self._max_bytes * _PASSED_SHARE:

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 
-from features.near_cache import PartlyUnavailable
+from features.near_cache import NearCache, PartlyUnavailable
 from features.record_batch import decode_records
 from features.store import Family, FeatureStore, Stored
 from features.user_record import UserRecord
@@ -48,9 +48,9 @@ class Hydrator:
                 _LOG.warning("answering without the store: %s", error)
             self._away = True
             return error.known if isinstance(error, PartlyUnavailable) else {}
-        if self._away:
+        if self._away and not (isinstance(self._store, NearCache) and self._store.store_is_away):
             _LOG.info("the store answers again")
-        self._away = False
+            self._away = False
         return known
 
 

@@ -1,31 +1,48 @@
 """Keeps a near-cache fresh: follows the topics by user, for the partitions whose requests this process answers."""
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
+from contextlib import closing
 
 from confluent_kafka import ConsumerGroupTopicPartitions, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from features.near_cache import NearCache
+from features.near_cache import HomeOf, NearCache, user_home
 from features.topic_writes import write_of
 from jobs.materializer import GROUP
 from runtime.config import KafkaConfig
 from runtime.kafka.asking import ask
 from runtime.kafka.clients import client_settings, reader
-from runtime.kafka.reading import Span, drain, position_of, read_to_end, watermarks
+from runtime.kafka.reading import drain, position_of, watermarks
+from runtime.kafka.topics import partitions_of
 from schemas.errors import MessageError
-from schemas.topics import EMBEDDINGS_USER, FEATURES_USER, USERS
+from schemas.topics import FEATURES_USER, USERS
 
 _LOG = logging.getLogger("headrace.serving")
 
-FOLLOWED = (FEATURES_USER.name, EMBEDDINGS_USER.name, USERS.name)
+FOLLOWED = (FEATURES_USER.name, USERS.name)
 
 MAX_PER_POLL = 500
 """Messages applied between two batches: about two milliseconds."""
 
+MAX_BEHIND = 20_000
+"""Offsets of a partition that a follower goes back by: the records of three partitions fill 64 MB. What lies before
+that is read from the store, which has it as soon as the materializer has caught up."""
+
+_Partition = tuple[str, int]
+"""Topic and number."""
+
+
+def home_on(config: KafkaConfig) -> HomeOf:
+    """Return where keys are at home among the partitions that `features.user` has, whatever the configuration says.
+
+    Raises `KafkaError` if the topic or the broker is not there.
+    """
+    return user_home(len(partitions_of(AdminClient(client_settings(config)), FEATURES_USER.name)))
+
 
 class NearCacheFollower:
-    """Follows `features.user`, `embeddings.user` and `users` and hands what they say to the cache.
+    """Follows `features.user` and `users` and hands what they say to the cache.
 
     The worker calls `assign` with all partitions of `recommend.requests` that it holds, each time that it is given
     some (after a revocation nothing is needed: until then their keys stay fresh), and `follow` between its batches.
@@ -35,27 +52,24 @@ class NearCacheFollower:
         self._config = config
         self._cache = cache
         self._consumer = reader(config)
-        self._assigned: set[tuple[str, int]] = set()
+        self._assigned: set[_Partition] = set()
 
     def assign(self, partitions: Collection[int]) -> None:
-        """Follow these partitions and no others, and come back when what was on them is taken in.
+        """Follow these partitions and no others.
 
-        A new one is followed from where the materializer stands: what is before that, Redis has. Raises `KafkaError`
-        if the broker does not answer.
+        A new one is followed from where the materializer stands: what is before that, Redis has. Nothing is read here,
+        for this is called while the group waits: `follow` catches up between the batches, and until then an answer may
+        rest on what was so at the materializer's last commit. Raises `KafkaError` if the broker does not answer.
         """
         wanted = {(topic, partition) for topic in FOLLOWED for partition in partitions}
         gone, new = self._assigned - wanted, wanted - self._assigned
-        spans = self._spans(sorted(new))
+        starts = _starts(self._config, new)
         if gone:
             self._consumer.incremental_unassign([TopicPartition(*each) for each in gone])
-        if spans:
-            self._consumer.incremental_assign(
-                [TopicPartition(each.topic, each.partition, each.start) for each in spans]
-            )
+        if starts:
+            self._consumer.incremental_assign([TopicPartition(*each, offset) for each, offset in starts.items()])
         self._assigned = wanted
         self._cache.keep(partitions)
-        for message in read_to_end(self._consumer, spans):
-            self._take(message)
 
     def follow(self) -> bool:
         """Take in some of what has arrived since, without waiting; return whether there may be more."""
@@ -68,17 +82,6 @@ class NearCacheFollower:
         """Leave the topics."""
         self._consumer.close()
 
-    def _spans(self, wanted: Collection[tuple[str, int]]) -> list[Span]:
-        """Return what is to be read of each topic and partition to come from what Redis holds to now."""
-        if not wanted:
-            return []
-        committed = _committed(self._config, [TopicPartition(*each) for each in wanted])
-        spans = []
-        for topic, partition in wanted:
-            start, end = watermarks(self._consumer, topic, partition)
-            spans.append(Span(topic, partition, min(max(start, committed[topic, partition]), end), end))
-        return spans
-
     def _take(self, message: Message) -> None:
         topic, partition, offset = position_of(message)
         try:
@@ -90,15 +93,24 @@ class NearCacheFollower:
         self._cache.take((write,), partition)
 
 
-def _committed(config: KafkaConfig, partitions: Iterable[TopicPartition]) -> dict[tuple[str, int], int]:
+def _starts(config: KafkaConfig, partitions: Collection[_Partition]) -> dict[_Partition, int]:
+    """Return the materializer's next offset in each partition, or one `MAX_BEHIND` before the end if it is further."""
+    if not partitions:
+        return {}
+    committed = _committed(config, partitions)
+    # A consumer of its own: behind the waiting fetch of one that follows, each question takes half a second.
+    with closing(reader(config)) as asking:
+        held = {each: watermarks(asking, *each) for each in partitions}
+    return {each: min(max(start, end - MAX_BEHIND, committed[each]), end) for each, (start, end) in held.items()}
+
+
+def _committed(config: KafkaConfig, partitions: Collection[_Partition]) -> dict[_Partition, int]:
     """Return the materializer's next offset in each partition; a negative one where it has committed none."""
     admin = AdminClient(client_settings(config))
-    asked = ConsumerGroupTopicPartitions(GROUP, list(partitions))
+    asked = ConsumerGroupTopicPartitions(GROUP, [TopicPartition(*each) for each in partitions])
 
-    def question(timeout_s: float) -> list[TopicPartition]:
+    def question(timeout_s: float) -> dict[_Partition, int]:
         (done,) = admin.list_consumer_group_offsets([asked], request_timeout=timeout_s).values()
-        found: list[TopicPartition] = done.result().topic_partitions
-        return found
+        return {(each.topic, each.partition): each.offset for each in done.result().topic_partitions}
 
-    found = ask(question, f"no committed offsets of the group {GROUP}")
-    return {(each.topic, each.partition): each.offset for each in found}
+    return ask(question, f"no committed offsets of the group {GROUP}")

@@ -6,6 +6,7 @@ taking over partitions the worker reads back the tail of `recommendations`, so n
 
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 
 import msgspec
 from confluent_kafka import Consumer, Message, TopicPartition
@@ -64,10 +65,13 @@ class Worker:
         self._producer = producer(config.kafka)
 
     def run(self, stop: StopSignal, instance: str) -> None:
-        """Serve until `stop`; `instance` names this worker in its consumer group across restarts."""
-        consumer = group_consumer(self._config.kafka, GROUP, instance)
-        consumer.subscribe([REQUESTS.name], on_assign=self._on_assign)
-        try:
+        """Serve until `stop`, then close; `instance` names this worker in its consumer group across restarts."""
+        with (
+            closing(self._users),
+            closing(self._tables),
+            closing(group_consumer(self._config.kafka, GROUP, instance)) as consumer,
+        ):
+            consumer.subscribe([REQUESTS.name], on_assign=self._on_assign)
             while not stop.stopping:
                 self._tables.follow()
                 # A request never waits for a backlog of updates, but updates are not left waiting for a request.
@@ -76,10 +80,6 @@ class Worker:
                 if messages:
                     self._serve(messages)
                     commit(consumer, _behind(messages), asynchronous=True)
-        finally:
-            consumer.close()
-            self._tables.close()
-            self._users.close()
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._users.assign([each.partition for each in partitions])

@@ -18,7 +18,7 @@ def existing_topics(client: Consumer | Producer | AdminClient) -> dict[str, int]
     return {name: len(topic.partitions) for name, topic in topics.items()}
 
 
-def partitions_of(client: Consumer | Producer, topic: str) -> list[int]:
+def partitions_of(client: Consumer | Producer | AdminClient, topic: str) -> list[int]:
     """Return the partition numbers of `topic`; raise `KafkaError` if it or the broker is not there."""
     partitions = existing_topics(client).get(topic)
     if not partitions:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.memory_store import MemoryStore
-from features.near_cache import NearCache, PartlyUnavailable, user_home
+from features.near_cache import STORE_HOLD_MS, NearCache, PartlyUnavailable, user_home
 from features.store import Family, Stored, Write
 from runtime.clock import ManualClock
 from runtime.errors import StoreUnavailable
@@ -165,6 +165,66 @@ def test_without_the_store_what_is_held_is_still_known() -> None:
     assert raised.value.known == {"a0": Stored(b"a", 0, 5), "b0": None}
 
 
+@pytest.mark.parametrize("before", [None, b"old"], ids=["absence", "a value"])
+def test_what_the_store_said_is_soon_read_again_so_that_one_that_lost_data_can_be_mended(before: bytes | None) -> None:
+    bench = Bench()
+    if before is not None:
+        bench.store.put_many([Write("a0", before, 0, 5)])
+    assert bench.get("a0") == before
+    bench.store.put_many([Write("a0", b"rebuilt", 0, 6)])
+    bench.clock.advance(STORE_HOLD_MS - 1)
+    assert bench.get("a0") == before
+    bench.clock.advance(1)
+    assert bench.get("a0") == b"rebuilt"
+    assert bench.store.asked == [["a0"], ["a0"]]
+
+
+def test_what_a_message_said_is_not_read_again_before_its_ttl() -> None:
+    bench = Bench()
+    bench.cache.take([Write("a0", b"a", 0, 5)], 0)
+    bench.clock.advance(TTL_S * 1_000 - 1)
+    assert bench.get("a0") == b"a"
+    assert bench.store.asked == []
+    bench.clock.advance(1)
+    assert bench.get("a0") is None
+    assert bench.store.asked == [["a0"]]
+
+
+def test_a_message_that_repeats_what_was_read_ends_the_questions() -> None:
+    bench = Bench()
+    bench.store.put_many([Write("a0", b"a", 0, 5)])
+    assert bench.get("a0") == b"a"
+    bench.cache.take([Write("a0", b"a", 0, 5)], 0)
+    bench.clock.advance(STORE_HOLD_MS)
+    assert bench.get("a0") == b"a"
+    assert bench.store.asked == [["a0"]]
+
+
+def test_while_the_store_is_away_what_it_said_last_stands() -> None:
+    bench = Bench()
+    bench.store.put_many([Write("a0", b"a", 0, 5)])
+    assert bench.cache.get_many(["a0", "gone1"]) == [Stored(b"a", 0, 5), None]
+    bench.clock.advance(STORE_HOLD_MS)
+    bench.store.away = True
+    with pytest.raises(PartlyUnavailable) as raised:
+        bench.cache.get_many(["a0", "gone1", "b0"])
+    assert raised.value.known == {"a0": Stored(b"a", 0, 5), "gone1": None}
+
+
+def test_that_the_store_is_away_is_known_until_a_read_has_reached_it() -> None:
+    bench = Bench()
+    bench.cache.take([Write("a0", b"a", 0, 5)], 0)
+    assert not bench.cache.store_is_away
+    bench.store.away = True
+    with pytest.raises(PartlyUnavailable):
+        bench.get("b0")
+    assert bench.get("a0") == b"a"
+    assert bench.cache.store_is_away
+    bench.store.away = False
+    assert bench.get("b0") is None
+    assert not bench.cache.store_is_away
+
+
 def test_a_write_goes_to_the_store_and_is_seen_by_the_next_reader() -> None:
     bench = Bench()
     assert bench.get("a0") is None
@@ -175,7 +235,7 @@ def test_a_write_goes_to_the_store_and_is_seen_by_the_next_reader() -> None:
 
 def test_users_are_at_home_where_their_requests_are() -> None:
     home_of = user_home(4)
-    for family in (Family.USER, Family.PROFILE, Family.EMBEDDING):
+    for family in (Family.USER, Family.PROFILE):
         assert home_of(family.key("u:1")) == partition_of_key(b"u:1", 4)
     assert home_of(Family.ITEM.key("u:1")) is None
 
@@ -185,11 +245,11 @@ KEYS = st.sampled_from(["a0", "b0", "c0"])
 
 @given(
     st.lists(st.tuples(KEYS, st.integers(0, 4)), min_size=10, max_size=30),
-    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), KEYS), min_size=3, max_size=12),
+    st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(0, 2), KEYS), min_size=3, max_size=12),
 )
 @settings(max_examples=300)
 def test_once_all_is_followed_and_stored_every_key_is_as_its_last_message_says(
-    messages: list[tuple[str, int]], steps: list[tuple[int, int, str]]
+    messages: list[tuple[str, int]], steps: list[tuple[int, int, int, str]]
 ) -> None:
     """The follower and the materializer read one log, each at its own pace, while somebody reads now and then."""
     bench = Bench(max_bytes=25_000)  # Two values and a few positions.
@@ -198,9 +258,10 @@ def test_once_all_is_followed_and_stored_every_key_is_as_its_last_message_says(
         for offset, (key, dice) in enumerate(messages)
     ]
     followed, stored = iter(log), iter(log)
-    for follow, store, key in steps:
+    for follow, store, half_holds, key in steps:
         bench.cache.take(islice(followed, follow), 0)
         bench.store.put_many(list(islice(stored, store)))
+        bench.clock.advance(half_holds * STORE_HOLD_MS // 2)
         bench.get(key)
     bench.cache.take(followed, 0)
     for key in ("a0", "b0", "c0"):

@@ -66,6 +66,27 @@ def test_while_the_store_is_away_only_who_is_not_in_the_near_cache_is_a_stranger
     assert found == [(RECORD, None, []), (RECORD, None, ["store_unavailable"]), (None, None, ["store_unavailable"])]
 
 
+def test_an_answer_from_memory_alone_does_not_end_an_outage_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    store = StoreThatGoesAway()
+    cache = NearCache(store, lambda _key: 0, 100_000, 600, CLOCK)
+    cache.keep([0])
+    cache.take([record_write("u"), Write(Family.PROFILE.key("u"), encode(PROFILE), 0, 1)], 0)
+    hydrator = Hydrator(cache)
+    store.away = True
+    with caplog.at_level("INFO", logger="headrace.serving"):
+        for _ in range(3):
+            hydrator.read([request_of("other")])
+            assert hydrator.read([request_of("u")]) == [(RECORD, PROFILE, [])]
+        store.away = False
+        hydrator.read([request_of("u")])
+        assert len(caplog.records) == 1
+        hydrator.read([request_of("other")])
+    assert [record.message for record in caplog.records] == [
+        "answering without the store: away",
+        "the store answers again",
+    ]
+
+
 def test_an_outage_is_two_lines_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     store = StoreThatGoesAway()
     hydrator = Hydrator(store)

@@ -1,11 +1,17 @@
 """The parts of the worker that need no Kafka."""
 
+from typing import Any, cast
+
 import msgspec
 import pytest
 
+from runtime.clock import ManualClock
+from runtime.config import load_config
+from runtime.lifecycle import StopSignal
 from schemas.codec import MAX_MESSAGE_BYTES, decode
 from schemas.recommendation import Recommendation, RecommendedItem
-from serving.worker import encoded
+from serving import worker
+from serving.worker import Worker, encoded
 from tests.builders import NOW_MS
 
 
@@ -49,3 +55,34 @@ def test_an_answer_whose_items_alone_are_too_large_becomes_an_error(reason_chars
     refused = decode(value, Recommendation)
     assert refused.error is not None
     assert (refused.items, refused.final, refused.error.code) == ((), True, "answer_too_large")
+
+
+class Part:
+    """Something that notes its closing, and may fail at that."""
+
+    def __init__(self, name: str, closed: list[str], *, fails: bool = False) -> None:
+        self._name = name
+        self._closed = closed
+        self._fails = fails
+
+    def subscribe(self, _topics: list[str], **_callbacks: object) -> None:
+        """What a consumer is asked for first."""
+
+    def close(self) -> None:
+        self._closed.append(self._name)
+        if self._fails:
+            raise RuntimeError(f"{self._name} cannot be closed")
+
+
+def test_what_fails_to_close_leaves_nothing_else_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[str] = []
+    consumer, tables, users = (
+        cast("Any", Part(name, closed, fails=name != "users")) for name in ("consumer", "tables", "users")
+    )
+    monkeypatch.setattr(worker, "group_consumer", lambda *_: consumer)
+    stop = StopSignal()
+    stop.stop()
+    made = Worker(load_config(), cast("Any", None), tables, users, cast("Any", None), ManualClock(NOW_MS))
+    with pytest.raises(RuntimeError, match="cannot be closed"):
+        made.run(stop, "worker-0")
+    assert closed == ["consumer", "tables", "users"]
