@@ -7,6 +7,7 @@ import typer
 
 from cli.context import load, require_utf8
 from cli.plain import plain
+from cli.units import age
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -105,8 +106,8 @@ def print_user(console: "Console", view: "View", now_ms: int) -> None:
         table = Table("time (UTC)", "age", "action", "item", "value")
         for event in record["events"][: -SHOWN_EVENTS - 1 : -1]:
             value = "" if event["value"] is None else f"{event['value']:g}"
-            age = _age(now_ms - event["ts"])
-            table.add_row(*map(plain, (_time(event["ts"]), age, event["action"], event["item_id"], value)))
+            cells = (_time(event["ts"]), age(now_ms - event["ts"]), event["action"], event["item_id"], value)
+            table.add_row(*map(plain, cells))
         console.print(table)
     _print_features(console, view)
 
@@ -153,11 +154,3 @@ def _attributes(attributes: dict[str, Any] | None) -> str:
 
 def _time(ts_ms: int) -> str:
     return datetime.fromtimestamp(ts_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
-
-
-def _age(ms: int) -> str:
-    """Return an age in its largest unit: 3 s, 12 min, 5 h, 40 d."""
-    for unit, length_ms in (("d", 86_400_000), ("h", 3_600_000), ("min", 60_000)):
-        if ms >= 2 * length_ms:
-            return f"{ms // length_ms} {unit}"
-    return f"{max(ms, 0) / 1000:.0f} s"

@@ -8,6 +8,7 @@ import typer
 
 from cli.context import load
 from cli.plain import plain
+from cli.units import age, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,14 +59,18 @@ def list_(context: typer.Context) -> None:
 @app.command()
 def stop(context: typer.Context, names: Names) -> None:
     """End jobs with a savepoint; they stay stopped until `resume`."""
-    from jobs.operations import stop_jobs
+    from jobs.operations import stop_job
+    from jobs.programs import require_programs
     from runtime.clock import SystemClock
 
     config = load(context)
-    with _waiting() as on_wait:
-        stopped = stop_jobs(config, names, SystemClock(), on_wait)
-    for each in stopped:
-        print(f"{each.name} {'is stopped' if each.ran else 'was not running; it stays stopped'}{_kept(each.state)}")
+    require_programs(names)  # all of them, before the first is stopped
+    for name in dict.fromkeys(names):
+        with _waiting() as on_wait:
+            stopped = stop_job(config, name, SystemClock(), on_wait)
+        # At once: should the next one fail, this one's savepoint is known.
+        what = "is stopped" if stopped.ran else "was not running; it stays stopped"
+        print(f"{name} {what}{_kept(stopped.state)}", flush=True)
 
 
 @app.command()
@@ -129,22 +134,6 @@ def described(snapshot: "Snapshot | None", now_ms: int) -> str:
     return (
         f"{kind}{age(now_ms - snapshot.completed_ms)} ago\n{size(snapshot.size_bytes) if snapshot.size_bytes else ''}"
     )
-
-
-def age(milliseconds: int) -> str:
-    """Write a duration in its largest whole unit: 0 s, 59 s, 5 min, 3 h, 2 d."""
-    seconds = max(0, milliseconds // 1_000)
-    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60)):
-        if seconds >= length:
-            return f"{seconds // length} {unit}"
-    return f"{seconds} s"
-
-
-def size(count: int) -> str:
-    """Write a number of bytes in its largest unit: 512 B, 31 kB, 2.4 MB."""
-    if count < 1_000:
-        return f"{count} B"
-    return f"{count / 1e3:.0f} kB" if count < 1_000_000 else f"{count / 1e6:,.1f} MB"
 
 
 def _kept(state: "Snapshot | None") -> str:

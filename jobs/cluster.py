@@ -1,6 +1,7 @@
 """Jobs as the cluster's REST interface shows them, and what it can be asked to do with them."""
 
 import http
+import re
 from typing import Any
 
 import msgspec
@@ -16,11 +17,21 @@ ASK_TIMEOUT_S = 10.0
 _ENDED = frozenset({"FAILED", "CANCELED", "FINISHED"})
 _FINGERPRINT = "headrace.fingerprint"
 _SETTINGS = "headrace.settings"
+_DEPLOYMENT = "headrace.deployment"
 
 _RESTORING = "StreamOperatorStateContext"
 """In the stack trace of a task that failed because it could not read the state it was to begin with."""
 _RESTORE_FAILURES = 3
-"""So many in a row, over some seconds: what cannot be read will not become readable."""
+"""So many in a row, over some seconds."""
+
+_LASTING = re.compile(
+    r"FileNotFoundException(?!.*(?:Permission denied|Too many open files))|NoSuchFileException"  # it is gone
+    r"|Unexpected magic number|java\.io\.EOFException$|StreamCorruptedException"  # it is damaged
+    r"|Cannot map (?:checkpoint/savepoint state|operator)|StateMigrationException|InvalidClassException"  # another's
+)
+"""In the root cause of a restore that fails however often it is tried: the state is gone, damaged or another program's.
+
+What a network, a store of objects or a full disk does passes, and a cause that nobody knows yet may."""
 
 
 class Job(msgspec.Struct, frozen=True, rename={"start_ms": "start-time"}):
@@ -44,19 +55,29 @@ class Job(msgspec.Struct, frozen=True, rename={"start_ms": "start-time"}):
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """What a job carries with it: the fingerprint of its state and the digest of its settings; a stranger has none."""
+    """What a job carries with it: the fingerprint of its state, the digest of its settings, and whose it is.
+
+    A job that no Headrace submitted has none of these.
+    """
 
     fingerprint: str
     settings: str
+    deployment: str
     parallelism: int = 0
+
+    @property
+    def program(self) -> str:
+        """The program and its settings, in one word."""
+        return f"{self.fingerprint}-{self.settings}"
 
     def parameters(self) -> str:
         """Return the value of `pipeline.global-job-parameters` from which `identity_of` reads this again."""
-        return f"{_FINGERPRINT}:{self.fingerprint},{_SETTINGS}:{self.settings}"
+        marks = {_FINGERPRINT: self.fingerprint, _SETTINGS: self.settings, _DEPLOYMENT: self.deployment}
+        return ",".join(f"{key}:{value}" for key, value in marks.items())
 
     def same_job(self, other: "Identity") -> bool:
-        """Whether the two do the same with the same state, at whatever parallelism."""
-        return (self.fingerprint, self.settings) == (other.fingerprint, other.settings)
+        """Whether the two do the same with the same state for the same deployment, at whatever parallelism."""
+        return (self.program, self.deployment) == (other.program, other.deployment)
 
 
 def list_jobs(config: FlinkConfig) -> list[Job] | None:
@@ -64,24 +85,24 @@ def list_jobs(config: FlinkConfig) -> list[Job] | None:
     answer = flink_overview(config, "/jobs/overview")
     if answer is None:
         return None
-    jobs = msgspec.convert(answer["jobs"], list[Job])
-    return [job for job in jobs if job.state not in _ENDED]
+    return _alive(answer)
 
 
 def require_jobs(config: FlinkConfig) -> list[Job]:
     """Return what `list_jobs` does; raises `StackError` if the cluster does not answer."""
-    flink_answer(config, "GET", "/overview", timeout_s=ASK_TIMEOUT_S)  # says why, if it does not
-    return list_jobs(config) or []
+    return _alive(_asked(config, "GET", "/jobs/overview", None))
 
 
 def identity_of(config: FlinkConfig, job_id: str) -> Identity | None:
     """Return what job `job_id` carries; None if the cluster does not answer or does not know it."""
     answer = flink_overview(config, f"/jobs/{job_id}/config")
-    if answer is None or "execution-config" not in answer:
-        return None
-    execution = answer["execution-config"]
-    own = execution["user-config"]
-    return Identity(own.get(_FINGERPRINT, ""), own.get(_SETTINGS, ""), execution["job-parallelism"])
+    return None if answer is None else _identity(answer)
+
+
+def require_identity(config: FlinkConfig, job_id: str) -> Identity | None:
+    """Return what `identity_of` does; raises `StackError` if the cluster does not answer."""
+    status, answer = flink_answer(config, "GET", f"/jobs/{job_id}/config", timeout_s=ASK_TIMEOUT_S)
+    return _identity(answer) if status == http.HTTPStatus.OK else None
 
 
 def latest_checkpoint(config: FlinkConfig, job_id: str) -> Snapshot | None:
@@ -94,12 +115,18 @@ def latest_checkpoint(config: FlinkConfig, job_id: str) -> Snapshot | None:
 
 
 def cannot_restore(config: FlinkConfig, job_id: str) -> str | None:
-    """Return why job `job_id` cannot read its state, if that is why it failed the last few times; else None."""
+    """Return why job `job_id` will never read its state, if that is why it failed the last few times; else None."""
     answer = flink_overview(config, f"/jobs/{job_id}/exceptions?maxExceptions={_RESTORE_FAILURES}")
     entries = [] if answer is None else answer["exceptionHistory"]["entries"][:_RESTORE_FAILURES]
     if len(entries) < _RESTORE_FAILURES or not all(_RESTORING in entry["stacktrace"] for entry in entries):
         return None
-    return root_cause(entries[0]["stacktrace"])
+    reasons = [root_cause(entry["stacktrace"]) for entry in entries]
+    return reasons[0] if all(map(is_lasting, reasons)) else None
+
+
+def is_lasting(reason: str) -> bool:
+    """Whether state that could not be restored for this root cause is gone, damaged or of another program."""
+    return _LASTING.search(reason) is not None
 
 
 def root_cause(stacktrace: str) -> str:
@@ -135,6 +162,20 @@ def stop_result(config: FlinkConfig, job_id: str, request_id: str) -> str | None
     if "location" not in operation:
         raise StackError(f"no savepoint: {root_cause(operation['failure-cause']['stack-trace'])}; the job goes on")
     return str(operation["location"])
+
+
+def _alive(overview: Any) -> list[Job]:
+    jobs = msgspec.convert(overview["jobs"], list[Job])
+    return [job for job in jobs if job.state not in _ENDED]
+
+
+def _identity(answer: Any) -> Identity | None:
+    if "execution-config" not in answer:
+        return None
+    execution = answer["execution-config"]
+    own = execution["user-config"]
+    fingerprint, settings, deployment = (own.get(mark, "") for mark in (_FINGERPRINT, _SETTINGS, _DEPLOYMENT))
+    return Identity(fingerprint, settings, deployment, execution["job-parallelism"])
 
 
 def _asked(config: FlinkConfig, method: str, path: str, body: Any) -> Any:

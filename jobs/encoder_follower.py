@@ -9,7 +9,7 @@ from features.embedding import ITEM_VECTORS, Encoder
 from features.entries import read_entry
 from runtime import artifact
 from runtime.config import KafkaConfig
-from runtime.errors import ArtifactError
+from runtime.errors import ArtifactError, KafkaError
 from runtime.kafka.clients import reader
 from runtime.kafka.reading import assign_from_beginning, drain, read_to_end
 from schemas.errors import MessageError
@@ -36,19 +36,19 @@ class EncoderFollower:
         """Return the encoder, None as long as no usable one was ever published.
 
         The first call reads all of `models`, later ones take what has arrived and never wait. Raises `KafkaError` if
-        the topic is missing or its broker away at the first call.
+        the topic is missing or its broker away at the first call, which may then be made again.
         """
         if self._consumer is None:
-            self._consumer = reader(self._config)
-            self._take(read_to_end(self._consumer, assign_from_beginning(self._consumer, [MODELS.name])))
+            consumer = reader(self._config)
+            try:
+                self._take(read_to_end(consumer, assign_from_beginning(consumer, [MODELS.name])))
+            except KafkaError:
+                consumer.close()
+                raise
+            self._consumer = consumer  # only now: a first look that failed is made again, from the beginning
         else:
             self._take(drain(self._consumer, MAX_PER_LOOK, 0.0))
         return self._encoder
-
-    def close(self) -> None:
-        """Leave the topic."""
-        if self._consumer is not None:
-            self._consumer.close()
 
     def _take(self, messages: Iterable[Message]) -> None:
         newest = None

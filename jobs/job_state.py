@@ -2,6 +2,7 @@
 
 import fcntl
 import logging
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -71,6 +72,14 @@ class JobRecords:
                 write_atomically(self._folder / f"{name}.json", msgspec.json.format(msgspec.json.encode(after)))
         return after
 
+    def deployment(self) -> str:
+        """Return the name, made up at the first call, by which jobs of this folder are told from anybody else's."""
+        file = self._folder / "deployment"
+        with self._alone():
+            if not file.is_file():
+                write_atomically(file, uuid.uuid4().hex.encode())
+            return file.read_text()
+
     def plan_file(self, name: str) -> Path:
         """Return where the compiled plan lies that the state of `name` belongs to."""
         return self._folder / f"{name}.plan.json"
@@ -87,13 +96,17 @@ class JobRecords:
             yield
 
 
-def begun_anew(record: JobRecord, fingerprint: str, landmark_ms: int) -> JobRecord:
-    """Return `record` without its state, as it is before a job that reads the log from its beginning."""
+def begun_anew(record: JobRecord, fingerprint: str, landmark_ms: int, *, refused: bool = False) -> JobRecord:
+    """Return `record` without its state, as it is before a job that reads the log from its beginning.
+
+    If the state was `refused`, no checkpoint that there is now will ever be removed: somebody may still be able to
+    bring the state back.
+    """
     return JobRecord(
         wish="run" if record.wish == "rebuild" else record.wish,
         fingerprint=fingerprint,
         landmark_ms=landmark_ms,
-        ended=_with_last(record),
+        ended=() if refused else _with_last(record),
     )
 
 

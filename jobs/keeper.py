@@ -2,7 +2,8 @@
 
 A standalone JobManager that is restarted has forgotten its jobs; this process gives them back, with their state
 (`jobs/submit.py`). For that it remembers each job's last completed checkpoint. A job that runs with another program or
-other settings than ours is replaced; one that an operator stopped is left alone (`headrace jobs stop`).
+other settings than ours is replaced; one that an operator stopped is left alone (`headrace jobs stop`), and so is a job
+of one of our names that somebody else submitted to the same cluster.
 """
 
 import logging
@@ -16,8 +17,8 @@ import msgspec
 from jobs.checkpoints import remove_checkpoints
 from jobs.cluster import Identity, Job, cancel, cannot_restore, identity_of, latest_checkpoint, list_jobs
 from jobs.job_state import JobRecord, begun_anew
-from jobs.programs import PROGRAMS, fingerprint, settings_digest
-from jobs.submit import CHANGED, records_of
+from jobs.programs import PROGRAMS
+from jobs.submit import CHANGED, identity, records_of
 from runtime.addresses import without_credentials
 from runtime.config import CONFIG_VARIABLE, Config, write_config
 from runtime.errors import StackError
@@ -34,33 +35,39 @@ RETRY_EVERY_S = 5.0
 
 
 class Decision(NamedTuple):
-    """What to do about one program: keep a job of it, end others of its name, start it."""
+    """What to do about one program: keep a job of it, end others of it, start it; `foreign` jobs have its name."""
 
     keep: Job | None = None
     end: tuple[Job, ...] = ()
     why: str = ""
     start: bool = False
+    foreign: tuple[Job, ...] = ()
 
 
 def decide(record: JobRecord, wanted: Identity, jobs: Sequence[tuple[Job, Identity]]) -> Decision:
     """Return what to do about the program `wanted`, of whose name the cluster runs `jobs`.
 
-    A program is started only once no job of its name is left, so that two never write the same topic for long.
+    Ours are the jobs of our deployment, and the one that the record is about. A program is started only once no job of
+    its name is left, ours or not, so that two never write the same topic for long.
     """
-    every = tuple(job for job, _ in jobs)
-    if record.wish == "stop" or any(job.ending for job in every):
+    ours = [
+        (job, carried) for job, carried in jobs if carried.deployment == wanted.deployment or job.jid == record.job_id
+    ]
+    every = tuple(job for job, _ in ours)
+    foreign = tuple(job for job, _ in jobs if job not in every)
+    if record.wish == "stop" or any(job.ending for job, _ in jobs):
         return Decision()
     if record.wish == "rebuild":
-        return Decision(end=every, why="it is to be rebuilt from the log", start=not every)
-    right = [job for job, identity in jobs if identity.same_job(wanted)]
+        return Decision(end=every, why="it is to be rebuilt from the log", start=not jobs, foreign=foreign)
+    right = [job for job, carried in ours if carried.same_job(wanted)]
     if right:
         others = tuple(job for job in every if job is not right[0])
-        return Decision(keep=right[0], end=others, why="another of its name runs")
-    if any(identity.fingerprint == wanted.fingerprint for _, identity in jobs):
+        return Decision(keep=right[0], end=others, why="another of its name runs", foreign=foreign)
+    if any(carried.fingerprint == wanted.fingerprint for _, carried in ours):
         why = "its settings changed; it goes on from its last checkpoint"
     else:
         why = "its program or configuration changed; it is rebuilt from the log"
-    return Decision(end=every, why=why, start=not every)
+    return Decision(end=every, why=why, start=not jobs, foreign=foreign)
 
 
 class Keeper:
@@ -74,9 +81,9 @@ class Keeper:
         self._client_environment = dict(client_environment) | {CONFIG_VARIABLE: str(config_file)}
         self._stop = stop
         self._records = records_of(config)
-        settings = settings_digest(config)
-        self._wanted = {name: Identity(fingerprint(name, config), settings) for name in PROGRAMS}
+        self._wanted = {name: identity(name, config) for name in PROGRAMS}
         self._identities: dict[str, Identity] = {}
+        self._foreign: set[str] = set()
         self._state: Literal["unknown", "away", "ready"] = "unknown"
 
     def look(self) -> float:
@@ -97,24 +104,27 @@ class Keeper:
         if known is None:
             return HURRY_S
         missing, kept = [], []
-        waiting = False
+        waiting = blocked = False
         for name, wanted in self._wanted.items():
             record = self._records.read(name)
             decision = decide(record, wanted, [pair for pair in known if pair[0].name == name])
             self._end(decision.end, decision.why)
+            self._complain(decision.foreign)
             if decision.keep is not None:
                 self._note(decision.keep, wanted)
                 kept.append(decision.keep)
             elif decision.start:
                 missing.append(name)
+            elif decision.foreign and not decision.end:
+                blocked = True  # for as long as somebody lets it be; the other programs do not wait for that
             else:
                 waiting = waiting or record.wish != "stop"
         if missing and not waiting:  # together: what a submission costs is the client
             self._state = "unknown"
             return HURRY_S if self._submit(missing) else RETRY_EVERY_S
-        if not (missing or waiting) and all(job.running for job in kept):
+        if not (missing or waiting or blocked) and all(job.running for job in kept):
             self._say_ready([job.name for job in kept])
-        return HURRY_S if self._state == "unknown" else LOOK_EVERY_S
+        return HURRY_S if self._state == "unknown" and not blocked else LOOK_EVERY_S
 
     def _identify(self, jobs: list[Job]) -> list[tuple[Job, Identity]] | None:
         """Return what each of `jobs` carries, asking once per job; None if one of them does not say yet."""
@@ -122,16 +132,27 @@ class Keeper:
             if job.jid in self._identities:
                 continue
             # As long as a job is being initialized the cluster says that it carries nothing.
-            identity = None if job.state == "INITIALIZING" else identity_of(self._config.flink, job.jid)
-            if identity is None:
+            carried = None if job.state == "INITIALIZING" else identity_of(self._config.flink, job.jid)
+            if carried is None:
                 return None
-            self._identities[job.jid] = identity
+            self._identities[job.jid] = carried
         return [(job, self._identities[job.jid]) for job in jobs]
 
     def _end(self, jobs: Sequence[Job], why: str) -> None:
         for job in jobs:
             _LOG.warning("ending %s (job %s): %s", job.name, job.jid, why)
             self._cancel(job)
+
+    def _complain(self, foreign: Sequence[Job]) -> None:
+        for job in foreign:
+            if job.jid not in self._foreign:
+                _LOG.error(
+                    "job %s on this Flink is called %s and is not ours: it is left alone, and ours is not started"
+                    " beside it; cancel it in Flink's web UI if nobody needs it, or give each Headrace a Flink of its"
+                    " own (flink.rest_url)",
+                    job.jid, job.name,
+                )  # fmt: skip
+        self._foreign.update(job.jid for job in foreign)
 
     def _cancel(self, job: Job) -> None:
         try:
@@ -143,8 +164,13 @@ class Keeper:
         """Remember the job and its last checkpoint, tidy up after earlier ones; give up state that cannot be read."""
         flink = self._config.flink
         if not job.running and (reason := cannot_restore(flink, job.jid)) is not None:
-            _LOG.error("%s cannot read its state (%s); it is rebuilt from the log", job.name, reason)
-            self._records.update(job.name, lambda record: begun_anew(record, "", 0))
+            known = self._records.read(job.name)
+            path = known.restored_from if known.snapshot is None else known.snapshot.path
+            _LOG.error(
+                "%s cannot read its state %s (%s); it is rebuilt from the log, and what lies there is never removed",
+                job.name, path, reason,
+            )  # fmt: skip
+            self._records.update(job.name, lambda record: begun_anew(record, "", 0, refused=True))
             self._cancel(job)
             return
         latest = latest_checkpoint(flink, job.jid)
@@ -172,7 +198,7 @@ class Keeper:
 
     def _submit(self, names: list[str]) -> bool:
         _LOG.info("submitting %s", ", ".join(names))
-        wanted = [f"{name}={self._wanted[name].fingerprint}" for name in names]
+        wanted = [f"{name}={self._wanted[name].program}" for name in names]
         client = subprocess.Popen(
             [sys.executable, "-m", "jobs.submit", *wanted], env=self._client_environment, stdin=subprocess.DEVNULL
         )

@@ -4,7 +4,7 @@ Wishes are left in the jobs' records; the process `headrace run jobs` carries th
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -16,6 +16,7 @@ from jobs.cluster import (
     cancel,
     identity_of,
     latest_checkpoint,
+    require_identity,
     require_jobs,
     stop_result,
 )
@@ -64,25 +65,47 @@ class Stopped:
 
 def view_jobs(config: Config) -> list[JobView]:
     """Return every program in the order of the stream; raises `StackError` if Flink does not answer."""
-    running = _running(config)
+    jobs = require_jobs(config.flink)
     views = []
     for name in PROGRAMS:
-        record, job = records_of(config).read(name), running.get(name)
+        record = records_of(config).read(name)
+        job = _own(config, name, record, jobs)
         identity = None if job is None else identity_of(config.flink, job.jid)
         checkpoint = None if job is None else latest_checkpoint(config.flink, job.jid)
         views.append(JobView(name, record, job, identity, checkpoint or record.snapshot))
     return views
 
 
-def stop_jobs(config: Config, names: Sequence[str], clock: Clock, on_wait: OnWait) -> list[Stopped]:
-    """Stop each of `names`: with a savepoint, or, if it is not running in full, at its last checkpoint.
+def stop_job(config: Config, name: str, clock: Clock, on_wait: OnWait) -> Stopped:
+    """Stop program `name`: with a savepoint, or, if it is not running in full, at its last checkpoint.
 
-    From now on the keeper leaves them alone. Raises `ConfigError` for an unknown name, before anything is stopped, and
-    `StackError` if Flink does not answer or cannot write the savepoint; that job goes on.
+    From now on the keeper leaves it alone. Raises `ConfigError` for an unknown name, and `StackError` if Flink does not
+    answer or cannot write the savepoint; the job then goes on, and what was wished of it before still is.
     """
-    require_programs(names)
-    running = _running(config)
-    return [_stop(config, name, running.get(name), clock, on_wait) for name in names]
+    require_programs([name])
+    records = records_of(config)
+    wished: list[Wish] = []
+
+    def stopping(record: JobRecord) -> JobRecord:
+        wished.append(record.wish)
+        return msgspec.structs.replace(record, wish="stop")
+
+    def as_before(record: JobRecord) -> JobRecord:
+        # Unless somebody has changed their mind meanwhile.
+        return msgspec.structs.replace(record, wish=wished[0]) if record.wish == "stop" else record
+
+    # The wish comes first: the keeper must neither bring back a job that has just ended nor start one that is not seen.
+    record = records.update(name, stopping)
+    try:
+        job = _own(config, name, record, require_jobs(config.flink))
+        if job is None:
+            return Stopped(name, ran=False, state=record.snapshot)
+        state = _ended(config, job, record, clock, on_wait)
+    except BaseException:
+        records.update(name, as_before)
+        raise
+    records.update(name, lambda record: stopped(record, state))
+    return Stopped(name, ran=True, state=state)
 
 
 def let_run(
@@ -94,7 +117,7 @@ def let_run(
     for an unknown name, and `StackError` if Flink does not answer or they do not run within `stack.start_timeout_s`.
     """
     require_programs(names)
-    replaced = {job.jid for job in _running(config).values()} if from_log else set()
+    replaced = {job.jid for job in require_jobs(config.flink)} if from_log else set()
     wish: Wish = "rebuild" if from_log else "run"
     for name in names:
         records_of(config).update(name, lambda record: msgspec.structs.replace(record, wish=wish))
@@ -122,29 +145,29 @@ def savepoint_folder(config: Config) -> str:
     return config.flink.savepoint_dir or f"file://{Layout.of(config).root / 'flink' / 'savepoints'}"
 
 
-def _running(config: Config) -> dict[str, Job]:
-    return {job.name: job for job in require_jobs(config.flink)}
+def _own(config: Config, name: str, record: JobRecord, jobs: Iterable[Job]) -> Job | None:
+    """Return that of `jobs` which runs program `name` for us: the one remembered, else one with our mark."""
+    named = [job for job in jobs if job.name == name]
+    for job in named:
+        if job.jid == record.job_id:
+            return job
+    deployment = records_of(config).deployment()
+    for job in named:
+        identity = require_identity(config.flink, job.jid)
+        if identity is not None and identity.deployment == deployment:
+            return job
+    return None
 
 
-def _stop(config: Config, name: str, job: Job | None, clock: Clock, on_wait: OnWait) -> Stopped:
-    records = records_of(config)
-    # The wish comes first: the keeper must not bring back a job that has just ended.
-    before = records.update(name, lambda record: msgspec.structs.replace(record, wish="stop"))
-    if job is None:
-        return Stopped(name, ran=False, state=before.snapshot)
-    try:
-        if job.running:
-            on_wait(f"{name} writes its savepoint")
-            state: Snapshot | None = _savepoint(config, job, clock)
-        else:
-            on_wait(f"{name} is not running in full; it is ended at its last checkpoint")
-            state = latest_checkpoint(config.flink, job.jid) or before.snapshot
-            cancel(config.flink, job.jid)
-    except BaseException:
-        records.update(name, lambda record: msgspec.structs.replace(record, wish="run"))
-        raise
-    records.update(name, lambda record: stopped(record, state))
-    return Stopped(name, ran=True, state=state)
+def _ended(config: Config, job: Job, record: JobRecord, clock: Clock, on_wait: OnWait) -> Snapshot | None:
+    """End `job` and return its state."""
+    if job.running:
+        on_wait(f"{job.name} writes its savepoint")
+        return _savepoint(config, job, clock)
+    on_wait(f"{job.name} is not running in full; it is ended at its last checkpoint")
+    state = latest_checkpoint(config.flink, job.jid) or record.snapshot
+    cancel(config.flink, job.jid)
+    return state
 
 
 def _savepoint(config: Config, job: Job, clock: Clock) -> Snapshot:

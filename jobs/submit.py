@@ -1,10 +1,10 @@
 """Submits Flink programs, each with the state that is remembered of it.
 
-    python -m jobs.submit NAME[=FINGERPRINT]...
+    python -m jobs.submit NAME[=PROGRAM]...
 
 One process, hence one client JVM, for all of them: starting it is most of what a submission costs. Ends with status 1
-if one of them was not accepted, and with `CHANGED`, submitting nothing, if a program no longer has the fingerprint
-given with it: its files were replaced since whoever asks has read them.
+if one of them was not accepted, and with `CHANGED`, submitting nothing, if a program is no longer the one given with it
+(`Identity.program`): its files were replaced since whoever asks has read them.
 """
 
 import logging
@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jobs.checkpoints import newest_checkpoint
-from jobs.cluster import Identity, cancel, root_cause
+from jobs.cluster import Identity, cancel, is_lasting, root_cause
 from jobs.flink_environment import table_environment
 from jobs.job_state import JobRecord, JobRecords, Snapshot, begun_anew, submitted
 from jobs.programs import PROGRAMS, fingerprint, require_programs, settings_digest
@@ -30,11 +30,11 @@ _LOG = logging.getLogger("headrace.jobs")
 CHANGED = 3
 
 _REFUSED = "restoreSavepoint"
-"""In the stack trace of a submission that failed because its state is gone, damaged or of another program."""
+"""In the stack trace of a submission that failed because its state could not be restored."""
 
 
 class StateRefused(Exception):
-    """The cluster cannot start the job with the state it was given."""
+    """The cluster will never start the job with the state it was given."""
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> None:
     logging.getLogger("py4j").setLevel(logging.WARNING)
     require_programs(list(wanted))
     config = load_config()
-    if any(meant not in ("", fingerprint(name, config)) for name, meant in wanted.items()):
+    if any(meant not in ("", identity(name, config).program) for name, meant in wanted.items()):
         sys.exit(CHANGED)
     accepted = [submit(name, config, SystemClock()) for name in wanted]
     if not all(accepted):
@@ -54,23 +54,25 @@ def main(arguments: Sequence[str]) -> None:
 def submit(name: str, config: Config, clock: Clock) -> bool:
     """Start program `name` from its state, or from the log if it has none of use; return whether it was accepted."""
     records = records_of(config)
-    identity = Identity(fingerprint(name, config), settings_digest(config))
+    wanted = identity(name, config)
     record = records.read(name)
-    state, why = usable_state(record, identity.fingerprint, _newest(config, record))
-    if state is not None and not records.plan_file(name).is_file():
-        state, why = None, f"its compiled plan {records.plan_file(name)} is gone"
+    state, why = usable_state(record, wanted.fingerprint, _newest(config, record))
     if state is None:
         _LOG.info("%s starts from the beginning of the log: %s", name, why)
     try:
         try:
-            job_id = _execute(name, config, records, identity, state, clock)
+            job_id = _execute(name, config, records, wanted, state, clock)
         except StateRefused as refusal:
             assert state is not None
-            _LOG.error("%s cannot go on from %s (%s); it is rebuilt from the log", name, state.path, refusal)
+            _LOG.error(
+                "%s cannot go on from %s (%s); it is rebuilt from the log, and what lies there is never removed",
+                name, state.path, refusal,
+            )  # fmt: skip
             state = None
-            job_id = _execute(name, config, records, identity, None, clock)
+            job_id = _execute(name, config, records, wanted, None, clock, refused=True)
     except _java_error() as error:
-        _LOG.error("%s was not accepted: %s", name, root_cause(str(error)))
+        begun = "" if state is None else f" with its state {state.path}"
+        _LOG.error("%s was not accepted%s: %s", name, begun, root_cause(str(error)))
         return False
     restored_from = "" if state is None else state.path
     now_ms = clock.now_ms()
@@ -96,6 +98,11 @@ def usable_state(record: JobRecord, wanted: str, newest: Snapshot | None) -> tup
     return state, ""
 
 
+def identity(name: str, config: Config) -> Identity:
+    """Return what a job of program `name` carries when this configuration's keeper submits it."""
+    return Identity(fingerprint(name, config), settings_digest(name, config), records_of(config).deployment())
+
+
 def records_of(config: Config) -> JobRecords:
     """Return what is remembered of the jobs of this configuration's state folder."""
     return JobRecords(Layout.of(config).root / "flink" / "jobs")
@@ -108,12 +115,25 @@ def _newest(config: Config, record: JobRecord) -> Snapshot | None:
 
 
 def _execute(
-    name: str, config: Config, records: JobRecords, identity: Identity, state: Snapshot | None, clock: Clock
+    name: str,
+    config: Config,
+    records: JobRecords,
+    wanted: Identity,
+    state: Snapshot | None,
+    clock: Clock,
+    *,
+    refused: bool = False,
 ) -> str:
-    """Run the compiled plan of `name`, compiled now unless there is state, which belongs to an earlier plan."""
+    """Run the compiled plan of `name`, compiled now unless there is state, which belongs to an earlier plan.
+
+    `refused`: there is state, and this job begins without it because it is of no use. Raises `StateRefused` if `state`
+    is, and Java's error if the cluster does not accept the job for any other reason.
+    """
+    if state is not None and not records.plan_file(name).is_file():
+        raise StateRefused(f"its compiled plan {records.plan_file(name)} is gone")
     environment = table_environment(config, name)
     settings = environment.get_config()
-    settings.set("pipeline.global-job-parameters", identity.parameters())
+    settings.set("pipeline.global-job-parameters", wanted.parameters())
     # Tables by name alone: where Kafka is may change between two starts, and its credentials belong into no file.
     settings.set("table.plan.compile.catalog-objects", "IDENTIFIER")
     settings.set("table.plan.restore.catalog-objects", "IDENTIFIER")
@@ -123,7 +143,7 @@ def _execute(
         for insert in PROGRAMS[name](environment, config, landmark_ms):
             statements.add_insert_sql(insert)
         plan = statements.compile_plan().as_json_string()
-        records.update(name, lambda record: begun_anew(record, identity.fingerprint, landmark_ms))
+        records.update(name, lambda record: begun_anew(record, wanted.fingerprint, landmark_ms, refused=refused))
         records.write_plan(name, plan)
     else:
         PROGRAMS[name](environment, config, records.read(name).landmark_ms)
@@ -133,10 +153,15 @@ def _execute(
     try:
         client = _run_plan(environment, records.plan_file(name).read_text()).get_job_client()
     except _java_error() as error:
-        if state is None or _REFUSED not in str(error):
+        if state is None or not refuses_state(str(error)):
             raise
         raise StateRefused(root_cause(str(error))) from error
     return str(client.get_job_id())
+
+
+def refuses_state(stacktrace: str) -> bool:
+    """Whether a submission with this stack trace failed because its state is gone, damaged or of another program."""
+    return _REFUSED in stacktrace and is_lasting(root_cause(stacktrace))
 
 
 def _run_plan(environment: "TableEnvironment", plan: str) -> "TableResult":

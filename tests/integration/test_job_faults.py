@@ -8,7 +8,7 @@ import pytest
 
 from features.record_batch import parse_record
 from features.user_record import UserRecord
-from jobs.operations import let_run, stop_jobs
+from jobs.operations import let_run, stop_job
 from runtime.clock import SystemClock
 from runtime.config import Config
 from stack.control import down
@@ -40,7 +40,8 @@ def jobs(
     stack = JobStack(config, eventually)
     try:
         stack.up()
-        stop_jobs(config, OTHERS, SystemClock(), silent)
+        for name in OTHERS:
+            stop_job(config, name, SystemClock(), silent)
         with stack.kept():
             yield stack
     finally:
@@ -50,7 +51,7 @@ def jobs(
 def test_a_savepoint_taken_while_a_partition_is_empty_takes_up_what_comes_there_later(jobs: JobStack) -> None:
     jobs.send(USERS, 5, partitions=[0, 1, 2])
     jobs.expect_totals()
-    (stopped,) = stop_jobs(jobs.config, [USER_RECORD], SystemClock(), silent)
+    stopped = stop_job(jobs.config, USER_RECORD, SystemClock(), silent)
     assert stopped.ran
     assert stopped.state is not None
     assert stopped.state.savepoint

@@ -139,10 +139,3 @@ def test_bytes_that_are_no_text_are_refused() -> None:
 def test_without_redis_it_says_so() -> None:
     result = CliRunner().invoke(app, ["--set", "redis.url=redis://127.0.0.1:1/0", "features", "show", "--item", "i"])
     assert isinstance(result.exception, StoreUnavailable)
-
-
-@pytest.mark.parametrize(
-    ("ms", "shown_as"), [(-5, "0 s"), (59_000, "59 s"), (600_000, "10 min"), (86_400_000, "24 h"), (10**9, "11 d")]
-)
-def test_an_age_is_shown_in_its_largest_unit(ms: int, shown_as: str) -> None:
-    assert features._age(ms) == shown_as

@@ -1,17 +1,17 @@
 """`headrace jobs` without a Flink, and how it puts things."""
 
 import re
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from cli.jobs import age, described, origin, size
+from cli.jobs import described, origin
 from cli.main import app
 from jobs.job_state import Snapshot
+from jobs.operations import Stopped
 from runtime.errors import ConfigError, StackError
 from stack.ports import LOOPBACK, free_port
-
-MINUTE_MS = 60_000
 
 
 def headrace(*arguments: str) -> str:
@@ -25,23 +25,28 @@ def test_without_flink_one_line_says_where_it_was_looked_for(arguments: list[str
         headrace(*arguments)
 
 
+def test_each_job_is_stopped_once_and_a_savepoint_is_named_although_the_next_one_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def stop_job(_config: Any, name: str, *_arguments: Any) -> Stopped:
+        asked.append(name)
+        if name == "leaderboards":
+            raise StackError("no savepoint")
+        return Stopped(name, ran=True, state=Snapshot("file:/s/1", 1, 0, savepoint=True))
+
+    monkeypatch.setattr("jobs.operations.stop_job", stop_job)
+    result = CliRunner().invoke(app, ["jobs", "stop", "user-record", "user-record", "leaderboards"])
+    assert isinstance(result.exception, StackError)
+    assert "user-record is stopped, its state is the savepoint file:/s/1\n" in result.output
+    assert asked == ["user-record", "leaderboards"]
+
+
 @pytest.mark.parametrize("verb", ["stop", "resume", "submit"])
 def test_an_unknown_job_is_refused_before_flink_is_asked(verb: str) -> None:
     with pytest.raises(ConfigError, match=r"no job is called user-records; the jobs are user-record, "):
         headrace(verb, "user-record", "user-records")
-
-
-@pytest.mark.parametrize(
-    ("milliseconds", "text"),
-    [(-5, "0 s"), (999, "0 s"), (59_999, "59 s"), (MINUTE_MS, "1 min"), (60 * MINUTE_MS, "1 h"), (90_000_000, "1 d")],
-)
-def test_an_age_is_given_in_its_largest_whole_unit(milliseconds: int, text: str) -> None:
-    assert age(milliseconds) == text
-
-
-@pytest.mark.parametrize(("count", "text"), [(0, "0 B"), (999, "999 B"), (31_000, "31 kB"), (2_450_000, "2.5 MB")])
-def test_a_size_is_given_in_its_largest_unit(count: int, text: str) -> None:
-    assert size(count) == text
 
 
 def test_state_is_described_by_kind_age_and_size() -> None:

@@ -61,3 +61,17 @@ def test_beginning_anew_forgets_the_state_and_fulfils_the_wish_to_rebuild_but_no
     assert begun_anew(rebuild, "g", 20) == JobRecord(wish="run", fingerprint="g", landmark_ms=20, ended=("a",))
     stop = msgspec.structs.replace(RUNNING, wish="stop")
     assert begun_anew(stop, "g", 20).wish == "stop"
+
+
+def test_no_checkpoint_from_before_a_refusal_is_ever_tidied_away() -> None:
+    restored = msgspec.structs.replace(RUNNING, job_id="b", ended=("a",))
+    after = begun_anew(restored, "g", 20, refused=True)
+    assert (after.snapshot, after.job_id, after.ended) == (None, "", ())
+    assert submitted(after, "c", at_ms=30, restored_from="").ended == ()
+
+
+def test_a_folders_deployment_has_a_name_of_its_own_that_stays(tmp_path: Path) -> None:
+    name = JobRecords(tmp_path / "one").deployment()
+    assert len(name) == 32
+    assert JobRecords(tmp_path / "one").deployment() == name
+    assert JobRecords(tmp_path / "other").deployment() != name

@@ -1,17 +1,27 @@
 """What the keeper decides about one program, given what is remembered of it and what the cluster runs."""
 
+import re
+from collections.abc import Callable
+
 import msgspec
 import pytest
 
 from jobs.cluster import Identity, Job
-from jobs.job_state import JobRecord, Wish
-from jobs.keeper import Decision, decide
+from jobs.job_state import JobRecord, Snapshot, Wish
+from jobs.keeper import LOOK_EVERY_S, Decision, Keeper, decide
+from jobs.programs import PROGRAMS
+from jobs.submit import identity as identity_for
+from jobs.submit import records_of
+from runtime.config import Config
+from runtime.lifecycle import StopSignal
+from tests.unit.jobs.conftest import Cluster, carrying, overview
 
-WANTED = Identity(fingerprint="f1", settings="s1")
-SAME_AT_ANOTHER_PARALLELISM = Identity("f1", "s1", parallelism=4)
-OTHER_SETTINGS = Identity("f1", "s2", parallelism=1)
-OTHER_PROGRAM = Identity("f2", "s1", parallelism=1)
-STRANGER = Identity("", "", parallelism=1)
+WANTED = Identity(fingerprint="f1", settings="s1", deployment="d1")
+SAME_AT_ANOTHER_PARALLELISM = Identity("f1", "s1", "d1", parallelism=4)
+OTHER_SETTINGS = Identity("f1", "s2", "d1", parallelism=1)
+OTHER_PROGRAM = Identity("f2", "s1", "d1", parallelism=1)
+OTHER_HEADRACE = Identity("f1", "s1", "d2", parallelism=1)
+STRANGER = Identity("", "", "", parallelism=1)
 
 
 def job(jid: str = "a", state: str = "RUNNING", running: int = 3, total: int = 3) -> Job:
@@ -38,7 +48,7 @@ def test_a_job_of_the_wanted_program_and_settings_is_kept(state: str) -> None:
 
 @pytest.mark.parametrize(
     ("identity", "why"),
-    [(OTHER_SETTINGS, "last checkpoint"), (OTHER_PROGRAM, "from the log"), (STRANGER, "from the log")],
+    [(OTHER_SETTINGS, "last checkpoint"), (OTHER_PROGRAM, "from the log")],
 )
 def test_a_job_of_another_program_or_settings_is_ended_first_and_the_reason_is_given(
     identity: Identity, why: str
@@ -47,6 +57,28 @@ def test_a_job_of_another_program_or_settings_is_ended_first_and_the_reason_is_g
     decision = decide(JobRecord(), WANTED, [(other, identity)])
     assert (decision.keep, decision.end, decision.start) == (None, (other,), False)
     assert decision.why.endswith(why)
+
+
+@pytest.mark.parametrize("wish", ["run", "rebuild"])
+@pytest.mark.parametrize("identity", [OTHER_HEADRACE, STRANGER])
+def test_a_job_of_the_same_name_that_is_not_ours_is_left_alone_and_none_is_started_beside_it(
+    identity: Identity, wish: Wish
+) -> None:
+    theirs = job()
+    assert decide(JobRecord(wish=wish, job_id="b"), WANTED, [(theirs, identity)]) == Decision(
+        why=decide(JobRecord(wish=wish), WANTED, []).why, foreign=(theirs,)
+    )
+
+
+def test_our_job_is_kept_beside_one_that_is_not_ours() -> None:
+    ours, theirs = job("a"), job("b")
+    decision = decide(JobRecord(), WANTED, [(theirs, OTHER_HEADRACE), (ours, WANTED)])
+    assert (decision.keep, decision.end, decision.foreign) == (ours, (), (theirs,))
+
+
+def test_the_job_that_is_remembered_is_ours_whatever_it_carries() -> None:
+    ours = job("a")
+    assert decide(JobRecord(job_id="a"), WANTED, [(ours, STRANGER)]).end == (ours,)
 
 
 def test_of_two_jobs_alike_one_is_ended() -> None:
@@ -74,3 +106,50 @@ def test_a_rebuild_ends_the_job_although_it_is_the_wanted_one_and_then_starts_it
     assert decide(rebuild, WANTED, [(mine, WANTED)]).end == (mine,)
     assert not decide(rebuild, WANTED, [(mine, WANTED)]).start
     assert decide(rebuild, WANTED, []).start
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:pyflink")
+def test_a_job_that_is_not_ours_is_said_to_be_in_the_way_once_and_is_not_cancelled(
+    cluster: Cluster, new_config: Callable[..., Config], caplog: pytest.LogCaptureFixture
+) -> None:
+    config = new_config(flink={"rest_url": cluster.config.rest_url})
+    for name in PROGRAMS:
+        if name != "user-record":
+            records_of(config).update(name, lambda record: msgspec.structs.replace(record, wish="stop"))
+    cluster.answers["GET", "/jobs/overview"] = 200, overview(("theirs", "user-record", "RUNNING"))
+    cluster.answers["GET", "/jobs/theirs/config"] = 200, carrying(OTHER_HEADRACE)
+    keeper = Keeper(config, {}, StopSignal())
+    assert [keeper.look(), keeper.look()] == [LOOK_EVERY_S] * 2
+    assert {method for method, _ in cluster.asked} == {"GET"}
+    (error,) = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+    assert error.startswith("job theirs on this Flink is called user-record and is not ours")
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:pyflink")
+@pytest.mark.parametrize(
+    ("cause", "given_up"),
+    [("java.io.FileNotFoundException: /c/a/chk-4/x", True), ("java.net.SocketTimeoutException: Read timed out", False)],
+)
+def test_state_is_given_up_for_a_lasting_cause_and_even_then_its_files_are_not_to_be_removed(
+    cause: str,
+    given_up: bool,
+    cluster: Cluster,
+    new_config: Callable[..., Config],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    config = new_config(flink={"rest_url": cluster.config.rest_url})
+    name = "user-record"
+    state = Snapshot("file:/c/a/chk-4", completed_ms=4, size_bytes=1)
+    known = JobRecord(fingerprint="f", job_id="b", restored_from=state.path, snapshot=state, ended=("a",))
+    for each in PROGRAMS:
+        records_of(config).update(each, lambda _: known if each == name else JobRecord(wish="stop"))  # noqa: B023
+    cluster.answers["GET", "/jobs/overview"] = 200, overview(("b", name, "RESTARTING"))
+    cluster.answers["GET", "/jobs/b/config"] = 200, carrying(identity_for(name, config))
+    trace = f"java.lang.Exception: Exception while creating StreamOperatorStateContext.\nCaused by: {cause}"
+    history = {"exceptionHistory": {"entries": [{"stacktrace": trace}] * 3}}
+    cluster.answers["GET", "/jobs/b/exceptions?maxExceptions=3"] = 200, history
+    Keeper(config, {}, StopSignal()).look()
+    assert records_of(config).read(name) == (JobRecord() if given_up else known)
+    assert (("PATCH", "/jobs/b?mode=cancel") in cluster.asked) is given_up
+    said = re.search(r"cannot read its state file:/c/a/chk-4 \(.*\); .* what lies there is never removed", caplog.text)
+    assert (said is not None) is given_up

@@ -16,6 +16,8 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:pyflink")
 
 NewConfig = Callable[..., Config]
 
+HERE = {"bootstrap_servers": "here:9092"}
+
 
 def test_the_jobs_are_these_in_the_order_of_the_stream() -> None:
     assert list(PROGRAMS) == ["user-record", "item-statistics", "leaderboards", "user-embedding"]
@@ -30,7 +32,7 @@ def test_where_kafka_is_and_how_the_job_runs_leave_the_state_alone(name: str, ne
         flink={"parallelism": 3, "state_ttl_s": 5},
     )
     assert fingerprint(name, one) == fingerprint(name, other)
-    assert settings_digest(one) != settings_digest(other)
+    assert settings_digest(name, one) != settings_digest(name, other)
 
 
 @pytest.mark.parametrize(
@@ -45,6 +47,45 @@ def test_what_the_program_computes_is_part_of_it(
     name: str, section: str, change: dict[str, Any], new_config: NewConfig
 ) -> None:
     assert fingerprint(name, new_config()) != fingerprint(name, new_config(**{section: change}))
+
+
+def test_how_long_a_watermark_waits_is_a_setting_and_how_late_an_event_may_be_is_part_of_the_program(
+    new_config: NewConfig,
+) -> None:
+    name, usual = "item-statistics", new_config(kafka=HERE)
+    patient = new_config(kafka=HERE, item_statistics={"idle_after_ms": 1})
+    assert fingerprint(name, usual) == fingerprint(name, patient)
+    assert settings_digest(name, usual) != settings_digest(name, patient)
+    assert settings_digest("user-record", usual) == settings_digest("user-record", patient)
+    assert fingerprint(name, usual) != fingerprint(name, new_config(item_statistics={"max_lateness_ms": 1}))
+
+
+def test_how_long_a_sink_collects_is_a_setting(new_config: NewConfig, monkeypatch: pytest.MonkeyPatch) -> None:
+    name, config = "item-statistics", new_config()
+
+    def define(interval: str) -> programs.Define:
+        def define(environment: Any, _config: Config, _landmark_ms: int) -> list[str]:
+            environment.execute_sql(f"CREATE TABLE a (b STRING) WITH ('sink.buffer-flush.interval' = '{interval}')")
+            return ["INSERT INTO a SELECT b FROM c"]
+
+        return define
+
+    monkeypatch.setitem(programs.PROGRAMS, name, define("1 s"))
+    before = fingerprint(name, config), settings_digest(name, config)
+    monkeypatch.setitem(programs.PROGRAMS, name, define("2 s"))
+    assert fingerprint(name, config) == before[0]
+    assert settings_digest(name, config) != before[1]
+
+
+def test_what_the_python_function_is_given_and_does_concerns_its_own_program_alone(
+    new_config: NewConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual, tuned = new_config(kafka=HERE), new_config(kafka=HERE | {"client": {"socket.nagle.disable": True}})
+    before = {name: settings_digest(name, usual) for name in PROGRAMS}
+    assert [name for name in PROGRAMS if settings_digest(name, tuned) != before[name]] == ["user-embedding"]
+    monkeypatch.setattr(programs, "_FUNCTION_CODE", programs._FUNCTION_CODE[1:])
+    assert [name for name in PROGRAMS if settings_digest(name, usual) != before[name]] == ["user-embedding"]
+    assert fingerprint("user-embedding", usual) == fingerprint("user-embedding", tuned)
 
 
 def test_the_landmark_and_the_layout_of_a_statement_have_no_part_in_it(
