@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from features.store import FeatureStore, Write
-from features.topic_writes import NO_PARTITION, STORED_TOPICS, write_of
+from features.topic_writes import STORED_TOPICS, write_of
 from jobs.materializer import MAX_BATCH, latest
 from runtime.clock import Clock
 from runtime.config import Config
@@ -101,11 +101,8 @@ def _wrong(store: FeatureStore, expected: Sequence[Write]) -> dict[str, bool]:
                 if write.value is not None:
                     wrong[write.key] = True
                 continue
-            held = Write(write.key, stored.value, stored.partition, stored.offset)
-            # What has replaced the expected value since is right too.
-            newer = held.supersedes(write) and (held.partition, held.offset) != (write.partition, write.offset)
-            # But of the deletion of a user it cannot be told.
-            newer = newer and write.partition != NO_PARTITION
+            # What has replaced the expected value since is right too. Of the deletion of a user it cannot be told.
+            newer = stored.partition == write.partition and stored.offset > write.offset
             if stored.value != write.value and not newer:
                 wrong[write.key] = False
     return wrong

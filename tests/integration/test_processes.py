@@ -24,6 +24,7 @@ from runtime.clock import SystemClock
 from runtime.config import Config, RedisConfig
 from runtime.dead_letters import read_dead_letter
 from runtime.kafka.clients import group_consumer, producer, reader
+from runtime.kafka.placement import partition_of_key
 from runtime.kafka.reading import Span, assign_at_end, drain, position_of, read_to_end
 from runtime.kafka.sending import Deliveries, send
 from runtime.lifecycle import READY_VARIABLE, StopSignal
@@ -401,6 +402,9 @@ def test_a_store_is_held_against_the_topics_key_by_key(kafka: Config) -> None:
     found = looked_at(ITEMS.name)
     assert (found.missing, found.different) == (1, 1)
     assert found.examples == (item, Family.ITEM.key("ver-gone"))
+    again = Write(Family.ITEM.key("ver-gone"), b"{}", partition_of_key(b"ver-gone", kafka.kafka.partitions), 1_000_000)
+    store.put_many([again])
+    assert looked_at(ITEMS.name).different == 0, "what came back after its deletion is newer"
 
 
 def test_the_learner_is_ready_before_it_has_read_the_log(
