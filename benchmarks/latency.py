@@ -104,8 +104,7 @@ def _pipeline(seed: int) -> Iterator[tuple[Config, list[str]]]:
             steps.produce_history(config.kafka, plan(data.clicks, 5.0, clock.now_ms()), data.items, data.users)
             publish_models(config.kafka, pointers)
             wait_for_records(config.kafka, len(history), clock, lambda _count: None)
-            for pointer in pointers:
-                steps.wait_for_answer(config.kafka, clock, history[0].user_id, pointer.model, pointer.version)
+            steps.wait_for_models(config.kafka, clock, history[0].user_id, pointers)
             yield config, sorted(users)
         finally:
             down(config)

@@ -115,7 +115,6 @@ def _run(config: "Config", data: "MovieLens", live_events: int | None) -> "tuple
     from evaluation import demo as steps
     from evaluation.balance import wait_for_records
     from evaluation.protocol import plan as make_plan
-    from models.registry import NAMES
     from models.training import publish_models
     from runtime.addresses import without_credentials
     from runtime.clock import SystemClock
@@ -146,10 +145,7 @@ def _run(config: "Config", data: "MovieLens", live_events: int | None) -> "tuple
         probes = steps.wait_for_answer(config.kafka, clock, probe_user, None, None)
         first_recommendation_s = seconds()
         wait_for_records(config.kafka, len(plan.history), clock, lambda n: progress.update(task, completed=n))
-        for pointer in pointers:
-            if pointer.model not in NAMES:
-                continue  # no ranker: nothing answers with it
-            probes += steps.wait_for_answer(config.kafka, clock, probe_user, pointer.model, pointer.version)
+        probes += steps.wait_for_models(config.kafka, clock, probe_user, pointers)
 
         task = progress.add_task("live", total=len(plan.live))
         live_since_s = seconds()

@@ -1,7 +1,7 @@
 """The demo's steps against a running stack: load the history, wait for the features, run live, balance the books."""
 
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -13,6 +13,7 @@ from evaluation.recount import miscounted, recount
 from evaluation.report import Report, rows
 from features.redis_store import RedisStore
 from jobs.cluster import list_jobs
+from models.registry import NAMES
 from runtime.clock import Clock
 from runtime.config import Config, KafkaConfig
 from runtime.errors import KafkaError, StoreUnavailable
@@ -24,6 +25,7 @@ from schemas.codec import encode
 from schemas.item import Item
 from schemas.recommendation import Recommendation
 from schemas.request import Request
+from schemas.state import ModelPointer
 from schemas.topics import CLICKS, CLICKS_ACCEPTED, ITEMS, RECOMMENDATIONS, USERS
 from schemas.user import User
 from serving.client import recommendation_client
@@ -87,6 +89,15 @@ def wait_for_answer(config: KafkaConfig, clock: Clock, user_id: str, model: str 
                 return asked
             client.receive(PROBE_PAUSE_S)
     raise KafkaError(f"no answer of {model or 'any model'} {version or ''} within {PROBE_FOR_S} s; the last: {answer}")
+
+
+def wait_for_models(config: KafkaConfig, clock: Clock, user_id: str, pointers: Iterable[ModelPointer]) -> int:
+    """Ask until answers come of each ranker that `pointers` name; return how often it took.
+
+    Item vectors are no ranker: nothing answers with them. Raises `KafkaError` as `wait_for_answer` does.
+    """
+    rankers = [pointer for pointer in pointers if pointer.model in NAMES]
+    return sum(wait_for_answer(config, clock, user_id, each.model, each.version) for each in rankers)
 
 
 def run_live(config: Config, plan: Plan, items: Sequence[Item], clock: Clock, progress: Progress) -> Sequence[Answered]:
