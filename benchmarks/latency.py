@@ -13,11 +13,9 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from benchmarks.harness import parse_options, report
-from cli.services import start
+from benchmarks.running import pipeline
 from evaluation import demo as steps
 from evaluation.balance import wait_for_records
 from evaluation.protocol import plan
@@ -26,7 +24,7 @@ from models.datasets import movielens
 from models.registry import TRAINABLE
 from models.training import publish_models, train
 from runtime.clock import SystemClock
-from runtime.config import Config, KafkaConfig, load_config
+from runtime.config import Config, KafkaConfig
 from runtime.kafka.clients import group_consumer, producer, reader
 from runtime.kafka.reading import assign_at_end, drain
 from runtime.kafka.sending import send
@@ -35,8 +33,6 @@ from runtime.lifecycle import StopSignal
 from schemas.codec import encode
 from schemas.request import Request
 from schemas.topics import RECOMMENDATIONS, REQUESTS, Topic
-from stack.control import down
-from stack.ports import LOOPBACK, free_port
 
 ECHO_IN = Topic("benchmark.echo.in", "user_id", "what is to be echoed", None)
 ECHO_OUT = Topic("benchmark.echo.out", "user_id", "the echo", None)
@@ -85,29 +81,16 @@ def main() -> None:
 def _pipeline(seed: int) -> Iterator[tuple[Config, list[str]]]:
     """Run the whole pipeline on free ports with MovieLens' history in it and every model trained."""
     clock = SystemClock()
-    with TemporaryDirectory(prefix="headrace-benchmark-") as folder:
-        config = load_config(
-            overrides={
-                "state_dir": Path(folder),
-                "metrics_port": 0,
-                "kafka": {"bootstrap_servers": f"{LOOPBACK}:{free_port()}"},
-                "redis": {"url": f"redis://{LOOPBACK}:{free_port()}/0"},
-                "flink": {"rest_url": f"http://{LOOPBACK}:{free_port()}"},
-            }
-        )
+    with pipeline() as config:
         data = movielens.load(config.cache_dir)
         history = plan(data.clicks, 5.0, clock.now_ms()).history
         items, users = ({each.item_id: each for each in data.items}, {each.user_id: each for each in data.users})
         pointers = [train(name, History(history, items, users), config, seed, clock) for name in TRAINABLE]
-        try:
-            start(config)
-            steps.produce_history(config.kafka, plan(data.clicks, 5.0, clock.now_ms()), data.items, data.users)
-            publish_models(config.kafka, pointers)
-            wait_for_records(config.kafka, len(history), clock, lambda _count: None)
-            steps.wait_for_models(config.kafka, clock, history[0].user_id, pointers)
-            yield config, sorted(users)
-        finally:
-            down(config)
+        steps.produce_history(config.kafka, plan(data.clicks, 5.0, clock.now_ms()), data.items, data.users)
+        publish_models(config.kafka, pointers)
+        wait_for_records(config.kafka, len(history), clock, lambda _count: None)
+        steps.wait_for_models(config.kafka, clock, history[0].user_id, pointers)
+        yield config, sorted(users)
 
 
 def _echo_process(config: KafkaConfig) -> None:

@@ -17,9 +17,9 @@ from models.registry import NAMES
 from runtime.clock import Clock
 from runtime.config import Config, KafkaConfig
 from runtime.errors import KafkaError, StoreUnavailable
-from runtime.kafka.clients import producer, reader
+from runtime.kafka.clients import reader
 from runtime.kafka.reading import assign_at_end
-from runtime.kafka.sending import Deliveries, send
+from runtime.kafka.sending import send_all
 from runtime.kafka.topics import existing_topics
 from schemas.codec import encode
 from schemas.item import Item
@@ -54,15 +54,12 @@ def require_empty_topics(config: KafkaConfig) -> None:
 
 def produce_history(config: KafkaConfig, plan: Plan, items: Sequence[Item], users: Sequence[User]) -> None:
     """Send the catalogue, the profiles and the history, and return when all of it is acknowledged."""
-    client, deliveries = producer(config, linger_ms=5), Deliveries()
     messages: Sequence[tuple[str, str, Any]] = (
         *((ITEMS.name, item.item_id, item) for item in items),
         *((USERS.name, user.user_id, user) for user in users),
         *((CLICKS.name, click.user_id, click) for click in plan.history),
     )
-    for topic, key, message in messages:
-        send(client, topic, encode(message), key, on_delivery=deliveries.note)
-    deliveries.confirm(client)
+    send_all(config, ((topic, key, encode(message)) for topic, key, message in messages), linger_ms=5)
 
 
 def wait_for_answer(config: KafkaConfig, clock: Clock, user_id: str, model: str | None, version: str | None) -> int:

@@ -11,8 +11,7 @@ from runtime import artifact
 from runtime.clock import Clock
 from runtime.config import Config, KafkaConfig
 from runtime.errors import DataError
-from runtime.kafka.clients import producer
-from runtime.kafka.sending import Deliveries, send
+from runtime.kafka.sending import send_all
 from schemas.codec import encode
 from schemas.state import ModelPointer
 from schemas.topics import MODELS
@@ -45,10 +44,7 @@ def train(
 
 def publish_models(config: KafkaConfig, pointers: Iterable[ModelPointer]) -> None:
     """Hand the models that `pointers` name to the workers; return once Kafka has all of them."""
-    client, deliveries = producer(config), Deliveries()
-    for pointer in pointers:
-        send(client, MODELS.name, encode(pointer), pointer.model, on_delivery=deliveries.note)
-    deliveries.confirm(client)
+    send_all(config, ((MODELS.name, pointer.model, encode(pointer)) for pointer in pointers))
 
 
 def _version(created_ms: int, history: History, seed: int) -> str:

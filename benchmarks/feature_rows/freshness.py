@@ -7,8 +7,8 @@ from redis import Redis
 
 from benchmarks.feature_rows import Rows, row
 from benchmarks.feature_rows.flink_rates import zipf_clicks
-from benchmarks.feature_rows.running import pipeline
 from benchmarks.harness import Options
+from benchmarks.running import pipeline
 from features.embedding import ITEM_VECTORS
 from features.store import Family
 from models.contract import History

@@ -1,23 +1,19 @@
 """The gate against a plain Python copy of the topic: the same client, the same batches, no judgement."""
 
 import statistics
-import time
-from contextlib import suppress
 from pathlib import Path
-
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
 
 from benchmarks.feature_rows import Rows, row
 from benchmarks.feature_rows.flink_rates import zipf_clicks
-from benchmarks.feature_rows.running import Process, parts, publish, rate_of
 from benchmarks.harness import Options
+from benchmarks.running import FILL_LINGER_MS, Process, empty, forget_group, parts, rate_of
 from jobs.gate import GROUP, IDLE_WAIT_S, MAX_BATCH, run_gate
 from runtime.clock import SystemClock
 from runtime.config import Config, load_config
-from runtime.kafka.clients import client_settings, group_consumer, producer, reader
+from runtime.kafka.clients import group_consumer, producer, reader
 from runtime.kafka.reading import drain, watermarks
-from runtime.kafka.topics import create_topics, existing_topics, partitions_of
+from runtime.kafka.sending import send_all
+from runtime.kafka.topics import partitions_of
 from runtime.lifecycle import StopSignal
 from schemas.codec import encode
 from schemas.topics import CLICKS, CLICKS_ACCEPTED, DEAD_LETTERS, Topic
@@ -34,7 +30,8 @@ def measure(options: Options) -> Rows:
     copies: list[float] = []
     with parts("kafka") as config:
         backlog = zipf_clicks(clicks, USERS, ITEMS, options.seed)
-        publish(config, CLICKS.name, ((click.user_id, encode(click)) for click in backlog))
+        messages = ((CLICKS.name, click.user_id, encode(click)) for click in backlog)
+        send_all(config.kafka, messages, linger_ms=FILL_LINGER_MS)
         for _ in range(turns):
             copies.append(_rate(config, _copy, COPY_GROUP, [COPY], clicks))
             gates.append(_rate(config, _gate, GROUP, [CLICKS_ACCEPTED, DEAD_LETTERS], clicks))
@@ -65,28 +62,13 @@ def _copy(file: Path) -> None:
 
 
 def _rate(config: Config, run: Process, group: str, sinks: list[Topic], rows: int) -> float:
-    """Return the rate at which a process of `group` fills its `sinks`."""
-    _start_afresh(config, group, sinks)
+    """Return the rate at which a process of `group` fills its `sinks`, from the beginning of its source."""
+    for sink in sinks:
+        empty(config.kafka, sink)
+    forget_group(config.kafka, group)
     client = reader(config.kafka)
     partitions = [(sink.name, partition) for sink in sinks for partition in partitions_of(client, sink.name)]
     try:
         return rate_of(run, config, lambda: sum(watermarks(client, *each)[1] for each in partitions), rows)
     finally:
         client.close()
-
-
-def _start_afresh(config: Config, group: str, sinks: list[Topic]) -> None:
-    admin, client = AdminClient(client_settings(config.kafka)), reader(config.kafka)
-    there = existing_topics(client)
-    for sink in sinks:
-        if sink.name in there:
-            admin.delete_topics([sink.name])[sink.name].result(30)
-    while any(sink.name in existing_topics(client) for sink in sinks):
-        time.sleep(0.05)
-    client.close()
-    create_topics(config.kafka, sinks)
-    while group in {each.group_id for each in admin.list_consumer_groups().result(10).valid}:
-        # The last process was a static member, which leaves when its session ends.
-        with suppress(KafkaException):
-            admin.delete_consumer_groups([group])[group].result(30)
-        time.sleep(0.5)

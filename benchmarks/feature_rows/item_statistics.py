@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 import msgspec
 from confluent_kafka import Consumer, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from benchmarks.feature_rows import Rows, row
 from benchmarks.feature_rows.flink_rates import (
@@ -23,10 +22,11 @@ from benchmarks.feature_rows.flink_rates import (
     zipf_clicks,
 )
 from benchmarks.harness import Options
+from benchmarks.running import empty, forget_group
 from jobs import item_statistics, leaderboards
 from runtime.config import Config
-from runtime.kafka.clients import client_settings, producer
-from runtime.kafka.sending import Deliveries, send
+from runtime.kafka.clients import client_settings
+from runtime.kafka.sending import send_all
 from runtime.kafka.topics import partitions_of
 from schemas.click import Click
 from schemas.codec import encode
@@ -71,11 +71,11 @@ def _placed(clicks: Iterator[Click], seed: int) -> Iterator[Click]:
 
 
 def _fill_catalogue(stack: FlinkStack) -> None:
-    out, deliveries = producer(stack.config.kafka), Deliveries()
-    for number in range(1, ITEM_COUNT + 1):
-        item = Item(item_id=f"item-{number}", ts=START_MS, category=f"category-{number % CATEGORIES}")
-        send(out, ITEMS.name, encode(item), item.item_id, on_delivery=deliveries.note)
-    deliveries.confirm(out)
+    items = (
+        Item(item_id=f"item-{number}", ts=START_MS, category=f"category-{number % CATEGORIES}")
+        for number in range(1, ITEM_COUNT + 1)
+    )
+    send_all(stack.config.kafka, ((ITEMS.name, item.item_id, encode(item)) for item in items))
 
 
 def _both(stack: FlinkStack, clicks: int) -> dict[str, float]:
@@ -86,7 +86,7 @@ def _both(stack: FlinkStack, clicks: int) -> dict[str, float]:
     operator has been through all of it.
     """
     for topic in (FEATURES_ITEM, LEADERBOARDS):
-        stack.empty(topic)
+        empty(stack.config.kafka, topic)
     names = {item_statistics.JOB_NAME: item_statistics.define, leaderboards.JOB_NAME: leaderboards.define}
     job_ids = [stack.submit(name, define) for name, define in names.items()]
     progress = {name: Progress(stack.config, name) for name in names}
@@ -109,7 +109,7 @@ class Progress:
     def __init__(self, config: Config, group: str) -> None:
         self.done = 0
         self._group = group
-        self._admin = AdminClient(client_settings(config.kafka))
+        self._config = config.kafka
         self._consumer = Consumer(client_settings(config.kafka, group_id=group))
         partitions = partitions_of(self._consumer, CLICKS_ACCEPTED.name)
         self._partitions = [TopicPartition(CLICKS_ACCEPTED.name, each) for each in partitions]
@@ -132,4 +132,4 @@ class Progress:
     def forget(self) -> None:
         """Delete the group's offsets, so that the next run begins with none."""
         self._consumer.close()
-        self._admin.delete_consumer_groups([self._group])[self._group].result(30)
+        forget_group(self._config, self._group)

@@ -9,13 +9,14 @@ from pathlib import Path
 from redis import Redis
 
 from benchmarks.feature_rows import Rows, row
-from benchmarks.feature_rows.running import parts, publish, rate_of
 from benchmarks.harness import Options
+from benchmarks.running import FILL_LINGER_MS, parts, rate_of
 from features.redis_store import RedisStore
 from features.user_record import RecordBuilder, pack_record
 from jobs.materializer import WRITE_TIMEOUT_MS, run_materializer
 from runtime.clock import SystemClock
 from runtime.config import load_config
+from runtime.kafka.sending import send_all
 from runtime.lifecycle import StopSignal
 from schemas.click import Click
 from schemas.topics import FEATURES_USER
@@ -28,11 +29,11 @@ STEP_MS = 977
 def measure(options: Options) -> Rows:
     """Fill `features.user` with full records and time the materializer from the first key to the last."""
     users, turns = (40_000, 3) if options.quick else (200_000, 3)
-    records = list(_records(users, options.seed))
+    messages = [(FEATURES_USER.name, user_id, record) for user_id, record in _records(users, options.seed)]
     rates = []
     for _ in range(turns):
         with parts("kafka", "redis") as config, Redis.from_url(config.redis.url) as redis:
-            publish(config, FEATURES_USER.name, records)
+            send_all(config.kafka, messages, linger_ms=FILL_LINGER_MS)
             rates.append(rate_of(_run, config, partial(_keys, redis), users))
     rate = statistics.median(rates)
     return Rows([row("materializer", rate, "keys/s")], {"materializer_keys_per_s": rate})

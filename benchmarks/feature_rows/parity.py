@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 
 import numpy as np
 
 from benchmarks.feature_rows import Rows, row
-from benchmarks.feature_rows.running import pipeline, publish
 from benchmarks.harness import Options
+from benchmarks.running import FILL_LINGER_MS, pipeline
 from evaluation.balance import wait_for_records
 from evaluation.recount import miscounted, recount
 from features.embedding import ITEM_VECTORS, Encoder
@@ -22,6 +23,7 @@ from models.training import publish_models, train
 from runtime import artifact
 from runtime.clock import SystemClock
 from runtime.config import Config
+from runtime.kafka.sending import send_all
 from schemas.codec import decode, encode
 from schemas.fields import Scalars
 from schemas.item import Item
@@ -41,8 +43,9 @@ def measure(options: Options) -> Rows:
         clicks = data.clicks[:20_000] if options.quick else data.clicks
         pointer = train(ITEM_VECTORS, History(clicks), config, options.seed, clock)
         publish_models(config.kafka, [pointer])
-        publish(config, ITEMS.name, ((item.item_id, encode(item)) for item in data.items))
-        publish(config, CLICKS.name, ((click.user_id, encode(click)) for click in clicks))
+        catalogue_messages = ((ITEMS.name, item.item_id, encode(item)) for item in data.items)
+        click_messages = ((CLICKS.name, click.user_id, encode(click)) for click in clicks)
+        send_all(config.kafka, chain(catalogue_messages, click_messages), linger_ms=FILL_LINGER_MS)
         wait_for_records(config.kafka, len(clicks), clock, lambda _done: None)
         replayed = recount(config)
         encoder = Encoder.load(artifact.follow(pointer))

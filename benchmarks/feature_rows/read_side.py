@@ -2,7 +2,6 @@
 
 import random
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 
@@ -10,6 +9,7 @@ import numpy as np
 
 from benchmarks.feature_rows import Rows, row
 from benchmarks.harness import Options
+from benchmarks.running import parts
 from features.item_columns import ItemColumns
 from features.record_batch import decode_records
 from features.redis_store import RedisStore
@@ -20,8 +20,6 @@ from runtime.config import Config, load_config
 from schemas.click import ACTIONS, Click
 from schemas.fields import Scalars
 from schemas.item import Item
-from stack.control import PARTS_ONLY, down, up
-from stack.ports import LOOPBACK, free_port
 
 USERS = 64
 EVENTS = 32
@@ -38,19 +36,8 @@ def measure(options: Options) -> Rows:
     records = [_record(rng) for _ in range(USERS)]
     packed = [pack_record(record) for record in records]
     keys = [Family.USER.key(f"user-{place}") for place in range(USERS)]
-    with tempfile.TemporaryDirectory() as folder:
-        config = load_config(
-            overrides={
-                "state_dir": folder,
-                "redis": {"url": f"redis://{LOOPBACK}:{free_port()}/0", "timeout_ms": 5_000},
-                "stack": {"parts": ["redis"]},
-            }
-        )
-        up(config, PARTS_ONLY)
-        try:
-            mget_s, read_s = _reading(config, keys, records, packed, repeats)
-        finally:
-            down(config, wipe=True)
+    with parts("redis", redis={"timeout_ms": 5_000}) as config:
+        mget_s, read_s = _reading(config, keys, records, packed, repeats)
     features_s = _features(rng, packed, repeats)
     return Rows(
         [

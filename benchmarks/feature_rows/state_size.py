@@ -3,8 +3,9 @@
 from typing import Any
 
 from benchmarks.feature_rows import Rows, row
-from benchmarks.feature_rows.flink_rates import FlinkStack, flink_stack, wait_for, zipf_clicks
+from benchmarks.feature_rows.flink_rates import FlinkStack, flink_stack, zipf_clicks
 from benchmarks.harness import Options
+from benchmarks.running import empty, wait_for
 from jobs import user_record
 from schemas.topics import FEATURES_USER
 
@@ -44,7 +45,7 @@ def measure(options: Options) -> Rows:
 
 def _checkpoint_with_everything(stack: FlinkStack, clicks: int, settings: dict[str, str]) -> dict[str, Any]:
     """Run the job until a checkpoint has begun and ended after its last record, and return what Flink says of it."""
-    stack.empty(FEATURES_USER)
+    empty(stack.config.kafka, FEATURES_USER)
     job_id = stack.submit(user_record.JOB_NAME, user_record.define, settings)
     wait_for(lambda: stack.records_in(FEATURES_USER) >= clicks, "all events are read", WITHIN_S)
 

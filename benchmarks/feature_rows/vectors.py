@@ -2,7 +2,7 @@
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,6 +11,7 @@ import numpy as np
 from benchmarks.feature_rows import Rows, row
 from benchmarks.feature_rows.flink_rates import START_MS, flink_stack, zipf_clicks
 from benchmarks.harness import Options
+from benchmarks.running import FILL_LINGER_MS
 from features.embedding import ITEM_VECTORS
 from features.user_record import RecordBuilder, pack_record
 from features.user_vector import pack_vector
@@ -19,8 +20,7 @@ from models.item_vectors import ItemVectors
 from models.training import publish_models
 from runtime.artifact import Manifest, point_to
 from runtime.config import Config
-from runtime.kafka.clients import producer
-from runtime.kafka.sending import Deliveries, send
+from runtime.kafka.sending import send_all
 from schemas.state import ModelPointer
 from schemas.topics import EMBEDDINGS_USER, FEATURES_USER
 
@@ -39,7 +39,9 @@ def measure(options: Options) -> Rows:
     vectors, empty = [], []
     with flink_stack() as stack:
         publish_models(stack.config.kafka, [_encoder(stack.config, options.seed)])
-        _fill(stack.config, _records(records, stack.config.features.record_events, options.seed))
+        backlog = _records(records, stack.config.features.record_events, options.seed)
+        messages = ((FEATURES_USER.name, user_id, record) for user_id, record in backlog)
+        send_all(stack.config.kafka, messages, linger_ms=FILL_LINGER_MS)
         run = partial(stack.rows_per_s, sink=EMBEDDINGS_USER, rows=records)
         run("warm-up", user_embedding.define)  # the JVM's first job runs at half the rate of the next
         for _ in range(repeats):
@@ -95,10 +97,3 @@ def _records(count: int, max_events: int, seed: int) -> Iterator[tuple[str, byte
         record = builders[click.user_id].add(click, (0, place))
         if place >= 2 * USERS * max_events:
             yield click.user_id, pack_record(record)
-
-
-def _fill(config: Config, records: Iterable[tuple[str, bytes]]) -> None:
-    out, deliveries = producer(config.kafka, linger_ms=20), Deliveries()
-    for user_id, record in records:
-        send(out, FEATURES_USER.name, record, user_id, on_delivery=deliveries.note)
-    deliveries.confirm(out)

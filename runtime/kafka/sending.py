@@ -1,12 +1,14 @@
 """Sending: queueing with back-pressure, and knowing that the broker has it."""
 
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from confluent_kafka import KafkaException, Message, Producer
 
+from runtime.config import KafkaConfig
 from runtime.errors import KafkaError
-from runtime.kafka.clients import MAX_MESSAGE_BYTES
+from runtime.kafka.clients import MAX_MESSAGE_BYTES, producer
 
 FLUSH_S = 0.1
 
@@ -64,3 +66,13 @@ class Deliveries:
         self.check()
         if left:
             raise KafkaError(f"{left} messages not acknowledged within {timeout_s:.0f} s; is Kafka up?")
+
+
+def send_all(
+    config: KafkaConfig, messages: Iterable[tuple[str, bytes | str | None, bytes | None]], *, linger_ms: float = 0.5
+) -> None:
+    """Send every (topic, key, value) and return once the broker has all of them; raises `KafkaError` as `send` does."""
+    client, deliveries = producer(config, linger_ms=linger_ms), Deliveries()
+    for topic, key, value in messages:
+        send(client, topic, value, key, on_delivery=deliveries.note)
+    deliveries.confirm(client)

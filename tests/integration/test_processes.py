@@ -23,10 +23,10 @@ from jobs.store_care import Verification, rebuild_store, verify_store
 from runtime.clock import SystemClock
 from runtime.config import Config, RedisConfig
 from runtime.dead_letters import read_dead_letter
-from runtime.kafka.clients import group_consumer, producer, reader
+from runtime.kafka.clients import group_consumer, reader
 from runtime.kafka.placement import partition_of_key
 from runtime.kafka.reading import Span, assign_at_end, drain, position_of, read_to_end
-from runtime.kafka.sending import Deliveries, send
+from runtime.kafka.sending import send_all
 from runtime.lifecycle import READY_VARIABLE, StopSignal
 from schemas.click import Click
 from schemas.codec import decode, encode
@@ -84,10 +84,7 @@ def running(process: Callable[[StopSignal], None]) -> Iterator[None]:
 
 
 def publish(config: Config, topic: str, *messages: tuple[bytes | str | None, bytes | None]) -> None:
-    sink, deliveries = producer(config.kafka), Deliveries()
-    for key, value in messages:
-        send(sink, topic, value, key, on_delivery=deliveries.note)
-    deliveries.confirm(sink)
+    send_all(config.kafka, ((topic, key, value) for key, value in messages))
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import pytest
 from cli.train import read_topics
 from models.registry import load_pointer
 from runtime.config import Config, write_config
-from runtime.kafka.clients import producer, reader
+from runtime.kafka.clients import reader
 from runtime.kafka.reading import assign_from_beginning, read_to_end
-from runtime.kafka.sending import Deliveries, send
+from runtime.kafka.sending import send_all
 from schemas.codec import decode, encode
 from schemas.item import Item
 from schemas.state import ModelPointer
@@ -29,7 +29,6 @@ CLICKS = [
 
 @pytest.fixture(scope="module")
 def filled(kafka: Config) -> Config:
-    client, deliveries = producer(kafka.kafka), Deliveries()
     messages: list[tuple[str, str, bytes | None]] = [
         *((CLICKS_ACCEPTED.name, click.user_id, encode(click)) for click in CLICKS),
         (ITEMS.name, "a", encode(Item(item_id="a", ts=NOW_MS, title="old"))),
@@ -41,9 +40,7 @@ def filled(kafka: Config) -> Config:
         (USERS.name, "u", encode(User(user_id="u", ts=NOW_MS))),
         (USERS.name, "bad", b"not json"),
     ]
-    for topic, key, value in messages:
-        send(client, topic, value, key, on_delivery=deliveries.note)
-    deliveries.confirm(client)
+    send_all(kafka.kafka, messages)
     return kafka
 
 
