@@ -60,12 +60,12 @@ def jobs(context: typer.Context) -> None:
 @app.command()
 def materializer(context: typer.Context, instance: Instance = "materializer") -> None:
     """Write the compacted topics to Redis."""
-    from features.redis_store import RedisStore
-    from jobs.materializer import WRITE_TIMEOUT_MS, run_materializer
+    from features.redis_store import PATIENT_TIMEOUT_MS, RedisStore
+    from jobs.materializer import run_materializer
     from runtime.clock import SystemClock
 
     def write(config: "Config", stop: "StopSignal") -> None:
-        store = RedisStore(config.redis, timeout_ms=WRITE_TIMEOUT_MS)
+        store = RedisStore(config.redis, timeout_ms=PATIENT_TIMEOUT_MS)
         run_materializer(config, store, SystemClock(), stop, instance)
 
     _foreground(context, write)

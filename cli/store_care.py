@@ -5,17 +5,15 @@ import typer
 from cli.context import load
 from cli.plain import plain
 
-STORE_TIMEOUT_MS = 5_000
-
 
 def rebuild(context: typer.Context) -> None:
     """Write all that the topics hold to Redis once more, for a Redis that lost it; the materializer may go on."""
-    from features.redis_store import RedisStore
+    from features.redis_store import PATIENT_TIMEOUT_MS, RedisStore
     from jobs.store_care import rebuild_store
     from runtime.lifecycle import StopSignal
 
     config, stop = load(context), StopSignal().listen()
-    store = RedisStore(config.redis, timeout_ms=STORE_TIMEOUT_MS)
+    store = RedisStore(config.redis, timeout_ms=PATIENT_TIMEOUT_MS)
     try:
         written = rebuild_store(config, store, stop)
     finally:
@@ -30,13 +28,13 @@ def verify(context: typer.Context) -> None:
     from rich.console import Console
     from rich.table import Column, Table
 
-    from features.redis_store import RedisStore
+    from features.redis_store import PATIENT_TIMEOUT_MS, RedisStore
     from jobs.store_care import verify_store
     from runtime.clock import SystemClock
     from runtime.lifecycle import StopSignal
 
     config, stop = load(context), StopSignal().listen()
-    store = RedisStore(config.redis, timeout_ms=STORE_TIMEOUT_MS)
+    store = RedisStore(config.redis, timeout_ms=PATIENT_TIMEOUT_MS)
     try:
         found = verify_store(config, store, SystemClock(), stop)
     finally:

@@ -11,7 +11,7 @@ from evaluation.live import Answered, LiveRun, Progress
 from evaluation.protocol import Audience, Plan
 from evaluation.recount import miscounted, recount
 from evaluation.report import Report, rows
-from features.redis_store import RedisStore
+from features.redis_store import PATIENT_TIMEOUT_MS, RedisStore
 from jobs.cluster import list_jobs
 from models.registry import NAMES
 from runtime.clock import Clock
@@ -31,7 +31,6 @@ from schemas.user import User
 from serving.client import recommendation_client
 
 PROBE_TIMEOUT_MS = 2_000
-STORE_TIMEOUT_MS = 5_000
 PROBE_PAUSE_S = 0.25
 PROBE_FOR_S = 120
 
@@ -119,7 +118,7 @@ def make_report(
     """Count the topics' content and put everything into the report; `probes` are requests beside the plan's."""
     balance = take_balance(config.kafka)
     counted = recount(config)
-    store = RedisStore(config.redis, timeout_ms=STORE_TIMEOUT_MS)
+    store = RedisStore(config.redis, timeout_ms=PATIENT_TIMEOUT_MS)
     try:
         wrong = len(miscounted(counted, store, clock))
     except StoreUnavailable:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from features.item_statistics import Counts, parse_statistics
 from features.item_statistics_builder import ItemStatisticsBuilder
 from features.store import Family, FeatureStore
-from features.user_record import RecordBuilder, pack_record
+from features.user_record import RecordBuilder, UserRecord, pack_record
 from runtime.clock import Clock
 from runtime.config import Config
 from runtime.kafka.clients import reader
@@ -38,21 +38,22 @@ class Recount:
 
 def recount(config: Config) -> Recount:
     """Read `clicks.accepted` from its beginning to where it ends now, and build what it says."""
-    records: dict[str, RecordBuilder] = {}
-    packed: dict[str, bytes] = {}
+    builders: dict[str, RecordBuilder] = {}
+    records: dict[str, UserRecord] = {}
     items = ItemStatisticsBuilder(config.leaderboard.half_life_ms, 0, config.item_statistics.max_lateness_ms)
     consumer = reader(config.kafka)
     try:
         for message in read_to_end(consumer, assign_from_beginning(consumer, [CLICKS_ACCEPTED.name])):
             _, partition, offset = position_of(message)
             click = decode(message.value(), Click)
-            if click.user_id not in records:
-                records[click.user_id] = RecordBuilder(config.features.record_events)
-            packed[click.user_id] = pack_record(records[click.user_id].add(click, (partition, offset)))
+            if click.user_id not in builders:
+                builders[click.user_id] = RecordBuilder(config.features.record_events)
+            records[click.user_id] = builders[click.user_id].add(click, (partition, offset))
             items.add(click, partition)
     finally:
         consumer.close()
     lifetime = {item_id: statistics.lifetime for item_id, statistics in items.build(0).items()}
+    packed = {user_id: pack_record(record) for user_id, record in records.items()}
     return Recount(packed, lifetime)
 
 

@@ -34,6 +34,9 @@ end
 return written
 """
 
+PATIENT_TIMEOUT_MS = 5_000
+"""For those on whom no request waits: a Redis that is busy should not be asked twice."""
+
 KEYS_PER_CALL = 100
 """One call of the script for many keys costs the client a third of one call each; no other client waits for more than
 half a millisecond."""

@@ -27,9 +27,6 @@ GROUP = "materializer"
 MAX_BATCH = 2_000
 """Messages per turn at most: a few megabytes in one pipeline."""
 
-WRITE_TIMEOUT_MS = 5_000
-"""How long one write may take. No request waits for it, and a Redis that is busy should not be asked twice."""
-
 IDLE_WAIT_S = 0.1
 RETRY_WAIT_S = 0.25
 COMMIT_INTERVAL_MS = 100

@@ -11,9 +11,9 @@ from redis import Redis
 from benchmarks.feature_rows import Rows, row
 from benchmarks.harness import Options
 from benchmarks.running import FILL_LINGER_MS, parts, rate_of
-from features.redis_store import RedisStore
+from features.redis_store import PATIENT_TIMEOUT_MS, RedisStore
 from features.user_record import RecordBuilder, pack_record
-from jobs.materializer import WRITE_TIMEOUT_MS, run_materializer
+from jobs.materializer import run_materializer
 from runtime.clock import SystemClock
 from runtime.config import load_config
 from runtime.kafka.sending import send_all
@@ -45,7 +45,7 @@ def _keys(redis: Redis) -> int:
 
 def _run(file: Path) -> None:
     config = load_config(file)
-    store = RedisStore(config.redis, timeout_ms=WRITE_TIMEOUT_MS)
+    store = RedisStore(config.redis, timeout_ms=PATIENT_TIMEOUT_MS)
     run_materializer(config, store, SystemClock(), StopSignal().listen())
 
 

@@ -14,7 +14,7 @@ from evaluation.recount import miscounted, recount
 from features.embedding import ITEM_VECTORS, Encoder
 from features.item_columns import ItemColumns
 from features.record_batch import decode_records
-from features.redis_store import RedisStore
+from features.redis_store import PATIENT_TIMEOUT_MS, RedisStore
 from features.store import Family
 from features.user_features import USER_FEATURES, user_features
 from models.contract import History
@@ -30,7 +30,6 @@ from schemas.item import Item
 from schemas.topics import CLICKS, ITEMS
 
 PATIENCE_S = 60.0
-TIMEOUT_MS = 5_000
 
 Values = Mapping[str, bytes | None]
 """Packed values by id."""
@@ -49,7 +48,7 @@ def measure(options: Options) -> Rows:
         wait_for_records(config.kafka, len(clicks), clock, lambda _done: None)
         replayed = recount(config)
         encoder = Encoder.load(artifact.follow(pointer))
-        store = RedisStore(config.redis, timeout_ms=TIMEOUT_MS)
+        store = RedisStore(config.redis, timeout_ms=PATIENT_TIMEOUT_MS)
 
         def stored(family: Family, ids: Iterable[str]) -> dict[str, bytes | None]:
             names = list(ids)
