@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from runtime.config import Config
+from runtime.kafka.clients import PATIENT_BYTES
 from schemas.click import Click
 from schemas.ddl import columns
 from schemas.topics import CLICKS_ACCEPTED
@@ -17,9 +18,12 @@ CLICK_COLUMNS = ("user_id", "item_id", "ts", "action", "value")
 
 PRODUCER_OPTIONS = {
     # Records are small and many: with 5 ms to fill batches of 128 KiB the user-record job doubles its rate.
-    "properties.linger.ms": "5",
+    "properties.linger.ms": "3",
     "properties.batch.size": "131072",
 }
+
+AGGREGATE_PATIENCE_MS = 200
+"""How long clicks may wait at the broker for others, for what is published by the half-second anyway."""
 
 
 def table_environment(config: Config, job_name: str) -> "TableEnvironment":
@@ -75,6 +79,15 @@ def clicks_source(group: str) -> dict[str, str]:
         "scan.startup.mode": "earliest-offset",
         "format": "json",
     }
+
+
+def patience(wait_ms: int) -> dict[str, str]:
+    """Return the options of a source that lets rows wait for others at the broker, `wait_ms` at most.
+
+    Fetched as they come, a thousand a second are hundreds of requests a second, each of which wakes all that is behind
+    the source.
+    """
+    return {"properties.fetch.min.bytes": str(PATIENT_BYTES), "properties.fetch.max.wait.ms": str(wait_ms)}
 
 
 def options(config: Config, own: dict[str, str]) -> str:

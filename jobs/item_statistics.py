@@ -9,7 +9,14 @@ from features.item_statistics_sql import (
     select_minutes,
     select_news,
 )
-from jobs.flink_environment import CLICKS_TABLE, PRODUCER_OPTIONS, clicks_source, options
+from jobs.flink_environment import (
+    AGGREGATE_PATIENCE_MS,
+    CLICKS_TABLE,
+    PRODUCER_OPTIONS,
+    clicks_source,
+    options,
+    patience,
+)
 from runtime.config import Config
 from schemas.click import Click
 from schemas.ddl import columns
@@ -32,14 +39,15 @@ def define(environment: "TableEnvironment", config: Config, now_ms: int) -> list
     # Rows reach the windows one by one, so that a late one is counted as one; and each window operator less saves a
     # megabyte of managed memory in every slot.
     environment.get_config().set("table.optimizer.agg-phase-strategy", "ONE_PHASE")
-    idle = {"scan.watermark.idle-timeout": f"{config.item_statistics.idle_after_ms} ms"}
+    source = clicks_source(JOB_NAME) | patience(AGGREGATE_PATIENCE_MS)
+    source |= {"scan.watermark.idle-timeout": f"{config.item_statistics.idle_after_ms} ms"}
     environment.execute_sql(f"""
         CREATE TABLE {CLICKS_TABLE} (
             {columns(Click, ("item_id", "ts", "action"))},
             happened AS TO_TIMESTAMP_LTZ(ts, 3),
             arrived AS PROCTIME(),
             WATERMARK FOR happened AS TO_TIMESTAMP_LTZ(ts - {config.item_statistics.max_lateness_ms}, 3)
-        ) WITH ({options(config, clicks_source(JOB_NAME) | idle)})""")
+        ) WITH ({options(config, source)})""")
     environment.execute_sql(f"CREATE TEMPORARY VIEW {MINUTES_VIEW} AS {select_minutes(CLICKS_TABLE)}")
     environment.execute_sql(f"CREATE TEMPORARY VIEW {NEWS_VIEW} AS {select_news(CLICKS_TABLE)}")
     sink = {

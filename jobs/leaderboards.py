@@ -13,7 +13,7 @@ from features.leaderboard_sql import (
     select_listed,
     select_scores,
 )
-from jobs.flink_environment import CLICKS_TABLE, clicks_source, options
+from jobs.flink_environment import AGGREGATE_PATIENCE_MS, CLICKS_TABLE, clicks_source, options, patience
 from runtime.config import Config
 from schemas.click import Click
 from schemas.ddl import columns
@@ -51,7 +51,7 @@ def _create_tables(environment: "TableEnvironment", config: Config) -> None:
         CREATE TABLE {CLICKS_TABLE} (
             {columns(Click, ("item_id", "ts", "action", "context"))},
             arrived AS PROCTIME()
-        ) WITH ({options(config, clicks_source(JOB_NAME))})""")
+        ) WITH ({options(config, clicks_source(JOB_NAME) | patience(AGGREGATE_PATIENCE_MS))})""")
     catalogue = {
         "connector": "kafka",
         "topic": ITEMS.name,

@@ -25,6 +25,9 @@ MAX_BATCH = 1_000
 IDLE_WAIT_S = 0.05
 """How late a list may be that became due while nothing happened."""
 
+PATIENCE_MS = 50
+"""How long clicks may wait for others: a list is of many clicks, and not this one's only."""
+
 _LOG = logging.getLogger("headrace.neighbours")
 
 
@@ -94,7 +97,7 @@ def run_neighbours(config: Config, clock: Clock, stop: StopSignal) -> None:
     Raises `KafkaError` if a topic is missing or the broker does not take what was sent.
     """
     learner = _Learner(config.neighbours, clock, producer(config.kafka))
-    consumer = reader(config.kafka)
+    consumer = reader(config.kafka, patience_ms=PATIENCE_MS)
     try:
         partitions_of(consumer, NEIGHBOURS.name)
         spans = assign_from_beginning(consumer, [CLICKS_ACCEPTED.name])

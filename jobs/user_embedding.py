@@ -7,7 +7,7 @@ whatever the parallelism; key and partitioner are those of `features.user`, henc
 from typing import TYPE_CHECKING
 
 from jobs.encode_records import NO_VECTOR, EncodeRecords
-from jobs.flink_environment import PRODUCER_OPTIONS, options
+from jobs.flink_environment import PRODUCER_OPTIONS, options, patience
 from runtime.config import Config
 from schemas.topics import EMBEDDINGS_USER, FEATURES_USER
 
@@ -42,11 +42,15 @@ def define(environment: "TableEnvironment", config: Config, _now_ms: int) -> lis
     # use of its result.
     encode = udf(EncodeRecords(config.kafka), result_type=DataTypes.STRING(), func_type="pandas", deterministic=False)
     environment.create_temporary_function(FUNCTION, encode)
-    source = _FORMATS | {
-        "topic": FEATURES_USER.name,
-        "properties.group.id": JOB_NAME,
-        "scan.startup.mode": "earliest-offset",
-    }
+    source = (
+        _FORMATS
+        | patience(config.flink.bundle_time_ms)
+        | {
+            "topic": FEATURES_USER.name,
+            "properties.group.id": JOB_NAME,
+            "scan.startup.mode": "earliest-offset",
+        }
+    )
     sink = _FORMATS | {"topic": EMBEDDINGS_USER.name}
     # As bytes: what is not UTF-8 is then refused by itself and does not end the job.
     environment.execute_sql(

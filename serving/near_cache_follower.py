@@ -23,6 +23,9 @@ _LOG = logging.getLogger("headrace.serving")
 FOLLOWED = (FEATURES_USER.name, USERS.name)
 
 MAX_PER_POLL = 500
+PATIENCE_MS = 5
+"""How long records may wait for others: about what the way by Redis takes."""
+
 """Messages applied between two batches: about two milliseconds."""
 
 MAX_BEHIND = 20_000
@@ -51,7 +54,7 @@ class NearCacheFollower:
     def __init__(self, config: KafkaConfig, cache: NearCache) -> None:
         self._config = config
         self._cache = cache
-        self._consumer = reader(config)
+        self._consumer = reader(config, patience_ms=PATIENCE_MS)
         self._assigned: set[_Partition] = set()
 
     def assign(self, partitions: Collection[int]) -> None:

@@ -13,7 +13,7 @@ from runtime.addresses import without_credentials
 from runtime.config import Config, FlinkConfig
 from runtime.errors import ConfigError, StackError
 from stack.jars import cached_jars
-from stack.java import JAVA_ENVIRONMENT, java_command, java_home
+from stack.java import JAVA_ENVIRONMENT, SERIAL_COLLECTOR, SHORT_PAUSES, java_command, java_home
 from stack.layout import Layout
 from stack.ports import free_port
 from stack.service import Probe, Service, inherited_environment
@@ -61,7 +61,8 @@ def flink_services(config: Config, layout: Layout) -> list[Service]:
         # Of use to nobody once its processes are gone. The checkpoints are: a new cluster gets its jobs with them.
         shutil.rmtree(layout.root / "flink" / name, ignore_errors=True)
         layout.folder("flink", name)
-    metaspace = (f"-XX:MaxMetaspaceSize={METASPACE_MB}m", "-Xms64m")
+    # By default a tenth of it is the mark at which the whole heap is collected for the first time.
+    metaspace = (f"-XX:MetaspaceSize={METASPACE_MB}m", f"-XX:MaxMetaspaceSize={METASPACE_MB}m")
     jobmanager_direct = FRAMEWORK_DIRECT_MB + LEAST_NETWORK_MB
     taskmanager_direct = FRAMEWORK_DIRECT_MB + _network_mb(config)
     jobmanager_heap = config.stack.jobmanager_memory_mb - METASPACE_MB - OVERHEAD_MB - jobmanager_direct
@@ -72,7 +73,8 @@ def flink_services(config: Config, layout: Layout) -> list[Service]:
             "jobmanager",
             "org.apache.flink.runtime.entrypoint.StandaloneSessionClusterEntrypoint",
             # Nothing in the JobManager is hot enough to be worth the optimising compiler's memory.
-            (f"-Xmx{jobmanager_heap}m", "-XX:TieredStopAtLevel=1", _direct(jobmanager_direct), *metaspace),
+            (f"-Xmx{jobmanager_heap}m", "-Xms64m", "-XX:TieredStopAtLevel=1", _direct(jobmanager_direct), *metaspace),
+            SERIAL_COLLECTOR,
             lambda _started_ms: flink_overview(config.flink) is not None,
             without_credentials(config.flink.rest_url),
         ),
@@ -80,7 +82,8 @@ def flink_services(config: Config, layout: Layout) -> list[Service]:
             layout,
             "taskmanager",
             "org.apache.flink.runtime.taskexecutor.TaskManagerRunner",
-            (f"-Xmx{taskmanager_heap}m", _direct(taskmanager_direct), *metaspace),
+            (f"-Xmx{taskmanager_heap}m", f"-Xms{taskmanager_heap}m", _direct(taskmanager_direct), *metaspace),
+            SHORT_PAUSES,
             lambda started_ms: taskmanager_registered(config.flink, started_ms),
             f"{slots(config)} slots",
         ),
@@ -184,14 +187,21 @@ def taskmanager_registered(config: FlinkConfig, since_ms: int) -> bool:
 
 
 def _service(
-    layout: Layout, name: str, main_class: str, options: tuple[str, ...], probe: Probe, address: str
+    layout: Layout,
+    name: str,
+    main_class: str,
+    options: tuple[str, ...],
+    collector: tuple[str, ...],
+    probe: Probe,
+    address: str,
 ) -> Service:
     logging = _conf(layout) / "log4j-console.properties"
     settings = (f"-Dlog4j2.configurationFile={logging}", f"-Dlog.file={layout.log_of(name)}")
     jars = sorted((layout.root / "flink" / "lib").glob("*.jar"))
+    arguments = ("--configDir", str(_conf(layout)))
     return Service(
         name=name,
-        argv=java_command(main_class, jars, (*options, *JAVA_OPTIONS, *settings), ("--configDir", str(_conf(layout)))),
+        argv=java_command(main_class, jars, (*options, *JAVA_OPTIONS, *settings), arguments, collector),
         env=inherited_environment() | flink_environment(layout) | {"MALLOC_ARENA_MAX": "2"},
         probe=probe,
         address=address,

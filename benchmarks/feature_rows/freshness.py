@@ -39,8 +39,7 @@ def measure(options: Options) -> Rows:
         # Without an encoder the embedding job would have nothing to do.
         history = History(tuple(zipf_clicks(TRAINING_CLICKS, USERS, ITEMS, options.seed)))
         publish_models(config.kafka, [train(ITEM_VECTORS, history, config, options.seed, SystemClock())])
-        _run(config, warm_up, 0)
-        latencies = _run(config, seconds, warm_up * RATE)
+        latencies = _run(config, warm_up, seconds)
     p50, p99 = (float(np.percentile(latencies, each)) for each in (50, 99))
     return Rows(
         [row("click to record in Redis, p50", p50, "ms"), row("click to record in Redis, p99", p99, "ms")],
@@ -48,21 +47,19 @@ def measure(options: Options) -> Rows:
     )
 
 
-def _run(config: Config, seconds: int, first: int) -> list[float]:
-    """Return the milliseconds between sending each sampled click and seeing it."""
+def _run(config: Config, warm_up: int, seconds: int) -> list[float]:
+    """Return the milliseconds between sending and seeing each click that was sampled after `warm_up` seconds."""
     clock, out, deliveries = SystemClock(), producer(config.kafka), Deliveries()
     waiting: dict[str, tuple[bytes, float]] = {}
     latencies: list[float] = []
-    sent, every, began = 0, seconds * RATE, time.perf_counter()
+    sent, every, began = 0, (warm_up + seconds) * RATE, time.perf_counter()
     with Redis.from_url(config.redis.url) as redis:
         while sent < every or waiting:
             now = time.perf_counter()
             for n in range(sent, min(every, int((now - began) * RATE))):
-                user_id, item_id = f"fresh-{(first + n) % USERS}", f"item-{(first + n) * 7 % ITEMS}"
-                click = Click(
-                    event_id=f"f{first + n}", ts=clock.now_ms(), user_id=user_id, item_id=item_id, action="click"
-                )
-                if n % SAMPLE_EVERY == 0:
+                user_id, item_id = f"fresh-{n % USERS}", f"item-{n * 7 % ITEMS}"
+                click = Click(event_id=f"f{n}", ts=clock.now_ms(), user_id=user_id, item_id=item_id, action="click")
+                if n >= warm_up * RATE and n % SAMPLE_EVERY == 0:
                     waiting[Family.USER.key(user_id)] = b"%dc%b" % (click.ts, item_id.encode()), time.perf_counter()
                 send(out, CLICKS.name, encode(click), user_id, on_delivery=deliveries.note)
                 sent += 1

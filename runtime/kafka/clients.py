@@ -14,6 +14,9 @@ _LOG = logging.getLogger("headrace.kafka")
 MAX_MESSAGE_BYTES = 4 * 1024**2
 """The largest message that any topic of ours takes (`dead-letters`)."""
 
+PATIENT_BYTES = 256 * 1024
+"""What is worth an answer before a patient reader's time is up."""
+
 SESSION_TIMEOUT_MS = 10_000
 """After this long without a heartbeat a worker's partitions go to another."""
 
@@ -45,11 +48,11 @@ def producer(config: KafkaConfig, *, linger_ms: float = 0.5, idempotent: bool = 
     return Producer(settings)
 
 
-def group_consumer(config: KafkaConfig, group: str, instance: str) -> Consumer:
+def group_consumer(config: KafkaConfig, group: str, instance: str, *, patience_ms: int = 0) -> Consumer:
     """Return a consumer of `group` that starts at the beginning and commits only by hand.
 
     `instance` makes its membership static: a restarted process takes its partitions back at once, without
-    waiting for the dead one's session to end.
+    waiting for the dead one's session to end. `patience_ms` is as for `reader`.
     """
     settings = client_settings(
         config,
@@ -60,6 +63,7 @@ def group_consumer(config: KafkaConfig, group: str, instance: str) -> Consumer:
         auto_offset_reset="earliest",
         session_timeout_ms=SESSION_TIMEOUT_MS,
         isolation_level="read_committed",
+        **_patience(patience_ms),
     )
     return Consumer(settings | {"on_commit": _log_failed_commit})
 
@@ -89,14 +93,22 @@ def _log_failed_commit(error: Code | None, partitions: list[TopicPartition]) -> 
             _LOG.warning("%s[%d]: offset %d is not committed: %s", each.topic, each.partition, each.offset, reason)
 
 
-def reader(config: KafkaConfig) -> Consumer:
-    """Return a consumer without a group, to be assigned by hand."""
+def reader(config: KafkaConfig, *, patience_ms: int = 0) -> Consumer:
+    """Return a consumer without a group, to be assigned by hand.
+
+    With `patience_ms` the broker may keep what arrives for that long, and spares both sides most of the requests.
+    """
     return Consumer(
         client_settings(
             config,
+            **_patience(patience_ms),
             group_id="headrace-reader",  # required by the client, never joined or committed to
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             enable_partition_eof=False,
         )
     )
+
+
+def _patience(patience_ms: int) -> dict[str, int]:
+    return {"fetch_min_bytes": PATIENT_BYTES, "fetch_wait_max_ms": patience_ms} if patience_ms else {}
