@@ -1,4 +1,4 @@
-"""The leaderboards' write side: forward-decayed popularity per board, published about once a second.
+"""The leaderboards' write side: forward-decayed popularity per board, published every `leaderboard.interval_ms`.
 
 Clicks are first summed per item and surface over a short tumbling window of processing time, which bounds the work of
 everything behind it by the number of items that changed, not by the number of events. Only then do items meet the

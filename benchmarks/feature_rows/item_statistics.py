@@ -1,4 +1,4 @@
-"""Item statistics and leaderboards, both at once, against a pass-through of the same clicks.
+"""Item statistics and leaderboards, each alone and both at once, against a pass-through of the same clicks.
 
 What the windows cost depends on how many items are active in one, so on how far apart the clicks are by event time: the
 backlog is one of a thousand clicks a second.
@@ -7,7 +7,7 @@ backlog is one of a thousand clicks a second.
 import random
 import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 from confluent_kafka import Consumer, TopicPartition
@@ -24,6 +24,7 @@ from benchmarks.feature_rows.flink_rates import (
 from benchmarks.harness import Options
 from benchmarks.running import empty, forget_group
 from jobs import item_statistics, leaderboards
+from jobs.programs import Define
 from runtime.config import Config
 from runtime.kafka.clients import client_settings
 from runtime.kafka.sending import send_all
@@ -35,31 +36,38 @@ from schemas.topics import CLICKS_ACCEPTED, FEATURES_ITEM, ITEMS, LEADERBOARDS
 
 USERS, ITEM_COUNT, CATEGORIES = 20_000, 5_000, 20
 SURFACES = ("home", "search", "detail", "mail")
+JOBS: dict[str, Define] = {item_statistics.JOB_NAME: item_statistics.define, leaderboards.JOB_NAME: leaderboards.define}
 LOOK_EVERY_S = 0.05
 CHECKPOINT_INTERVAL_MS = 2_000
 """Short, because progress is seen only as often."""
 
 
 def measure(options: Options) -> Rows:
-    """Measure on a stack of its own; one run each of the pass-through and of both jobs per turn."""
+    """Measure on a stack of its own; per turn one run each of the pass-through, of either job and of both."""
     clicks, turns = (200_000, 1) if options.quick else (1_000_000, 3)
     copied: list[float] = []
-    together: dict[str, list[float]] = {item_statistics.JOB_NAME: [], leaderboards.JOB_NAME: []}
+    alone: dict[str, list[float]] = {name: [] for name in JOBS}
+    together: dict[str, list[float]] = {name: [] for name in JOBS}
     with flink_stack(flink={"checkpoint_interval_ms": CHECKPOINT_INTERVAL_MS}) as stack:
         stack.fill(_placed(zipf_clicks(clicks, USERS, ITEM_COUNT, options.seed), options.seed))
         _fill_catalogue(stack)
         for _ in range(turns):
             copied.append(stack.rows_per_s("pass-through", pass_through, PASS_THROUGH, clicks))
-            for name, rate in _both(stack, clicks).items():
+            for name in JOBS:
+                alone[name].append(_run(stack, [name], clicks)[name])
+            for name, rate in _run(stack, JOBS, clicks).items():
                 together[name].append(rate)
-    slower = statistics.median(map(min, zip(*together.values(), strict=True)))
     passed = statistics.median(copied)
     return Rows(
         [
             row("pass-through of clicks with a context", passed, "rows/s"),
+            *(row(name, statistics.median(rates), "rows/s") for name, rates in alone.items()),
             *(row(f"{name}, beside the other", statistics.median(rates), "rows/s") for name, rates in together.items()),
         ],
-        {"item_vs_passthrough": slower / passed},
+        {
+            "item_vs_passthrough": _slower(alone) / passed,
+            "item_vs_passthrough_together": _slower(together) / passed,
+        },
     )
 
 
@@ -78,18 +86,20 @@ def _fill_catalogue(stack: FlinkStack) -> None:
     send_all(stack.config.kafka, ((ITEMS.name, item.item_id, encode(item)) for item in items))
 
 
-def _both(stack: FlinkStack, clicks: int) -> dict[str, float]:
-    """Run both jobs at once; return for each how many clicks a second it has dealt with, from its first to its last.
+def _slower(rates: dict[str, list[float]]) -> float:
+    return min(map(statistics.median, rates.values()))
 
+
+def _run(stack: FlinkStack, jobs: Iterable[str], clicks: int) -> dict[str, float]:
+    """Run `jobs` at once; return for each how many clicks a second it has dealt with, from its first to its last.
 
     A job has dealt with what the last completed checkpoint covers, whose offsets its source commits: until then every
     operator has been through all of it.
     """
     for topic in (FEATURES_ITEM, LEADERBOARDS):
         empty(stack.config.kafka, topic)
-    names = {item_statistics.JOB_NAME: item_statistics.define, leaderboards.JOB_NAME: leaderboards.define}
-    job_ids = [stack.submit(name, define) for name, define in names.items()]
-    progress = {name: Progress(stack.config, name) for name in names}
+    job_ids = [stack.submit(name, JOBS[name]) for name in jobs]
+    progress = {name: Progress(stack.config, name) for name in jobs}
     try:
         while any(each.done < clicks for each in progress.values()):
             time.sleep(LOOK_EVERY_S)
