@@ -15,8 +15,10 @@ from dataclasses import astuple, dataclass, fields
 from math import log2
 
 from features.forward_decay import MAX_EXPONENT
+from features.packed import foreign_format
 from features.user_record import java_double
 
+KIND = "item statistics"
 FORMAT_VERSION = "1"
 
 CLICK_ACTIONS = frozenset({"click", "view"})
@@ -105,7 +107,7 @@ def parse_statistics(packed: bytes) -> ItemStatistics:
     """Return the statistics that `packed` holds; raise `ValueError` if it is none of this format."""
     version, *parts = packed.decode().split("\t")
     if version != FORMAT_VERSION:
-        raise ValueError(f"item statistics of format {version!r}; this program reads {FORMAT_VERSION!r}")
+        raise ValueError(foreign_format(KIND, version, FORMAT_VERSION))
     if len(parts) != _LIFETIME_FIELDS - 1 + _WINDOW_FIELDS * len(WINDOWS):
         raise ValueError(f"item statistics with {len(parts) + 1} fields are damaged")
     popularity, landmark = parts[len(COUNTS) : _LIFETIME_FIELDS - 1]

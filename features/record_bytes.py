@@ -9,13 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from features.packed import foreign_format
 from features.user_record import (
     ACTION_CODES,
     FORMAT_VERSION,
     HEAD_FIELDS,
+    KIND,
     TS_DIGITS,
     VALUE_SEPARATOR,
-    foreign_version,
 )
 from schemas.click import ACTIONS
 
@@ -79,7 +80,7 @@ def _foreign(packed: Sequence[bytes]) -> dict[int, str]:
 
 
 def _refusal(value: bytes) -> str:
-    return foreign_version(value.split(b"\t", 1)[0][:20].decode(errors="replace"))
+    return foreign_format(KIND, value.split(b"\t", 1)[0].decode(errors="replace"), FORMAT_VERSION)
 
 
 def _no_text(value: bytes) -> str | None:

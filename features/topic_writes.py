@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
+from features import item_statistics
 from features.entries import entry_id, read_entry
-from features.item_statistics import FORMAT_VERSION as STATISTICS_VERSION
+from features.packed import foreign_format
 from features.store import Family, Write
 from features.user_record import record_position
 from features.user_vector import vector_position
@@ -42,18 +43,22 @@ def _packed(position: Callable[[bytes], Position], writer: str) -> _Read:
         try:
             return position(value)
         except ValueError as error:
-            raise UnreadableRecord(f"{error}; only the job {writer} may write to this topic") from error
+            raise UnreadableRecord(_ours_alone(str(error), writer)) from error
 
     return read
 
 
 def _statistics(_key: bytes | None, value: bytes | None, at: Position) -> Position:
-    if value is not None and not value.startswith(STATISTICS_VERSION.encode() + b"\t"):
+    if value is not None and not value.startswith(item_statistics.FORMAT_VERSION.encode() + b"\t"):
+        found = value.split(b"\t", 1)[0].decode(errors="replace")
         raise UnreadableRecord(
-            f"item statistics of format {value[:20]!r}; this program reads {STATISTICS_VERSION!r}; "
-            "only the job item-statistics may write to this topic"
+            _ours_alone(foreign_format(item_statistics.KIND, found, item_statistics.FORMAT_VERSION), "item-statistics")
         )
     return at
+
+
+def _ours_alone(why: str, writer: str) -> str:
+    return f"{why}; only the job {writer} may write to this topic"
 
 
 def _json(kind: type[msgspec.Struct], id_field: str) -> _Read:

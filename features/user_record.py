@@ -19,8 +19,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
 
+from features.packed import position_in
 from schemas.click import ACTIONS, Action, Click
 
+KIND = "user record"
 FORMAT_VERSION = "2"
 ACTION_CODES = dict(zip(ACTIONS, "ivctprh", strict=True))
 """One letter per action (cart is `t`, for trolley): the record's size is what its job costs."""
@@ -117,12 +119,4 @@ def record_position(packed: bytes) -> tuple[int, int]:
 
     Raises `ValueError` if it is none of this format.
     """
-    version, partition, offset, _ = packed.split(b"\t", 3)
-    if version.decode() != FORMAT_VERSION:
-        raise ValueError(foreign_version(version.decode()))
-    return int(partition), int(offset)
-
-
-def foreign_version(version: str) -> str:
-    """Return what to say of a record of another format."""
-    return f"user record of format {version!r}; this program reads {FORMAT_VERSION!r}"
+    return position_in(packed, KIND, FORMAT_VERSION)

@@ -13,6 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from features.packed import foreign_format, position_in
+
+KIND = "user vector"
 FORMAT_VERSION = "1"
 
 _DTYPE = np.dtype("<f4")
@@ -37,7 +40,7 @@ def parse_vector(packed: bytes) -> UserVector:
     """Return the vector that `packed` holds; raise `ValueError` if it is none of this format."""
     fields = packed.decode().split("\t")
     if fields[0] != FORMAT_VERSION:
-        raise ValueError(f"user vector of format {fields[0][:20]!r}; this program reads {FORMAT_VERSION!r}")
+        raise ValueError(foreign_format(KIND, fields[0], FORMAT_VERSION))
     if len(fields) != 5:
         raise ValueError(f"user vector with {len(fields)} fields instead of 5 is damaged")
     _, partition, offset, encoder_version, text = fields
@@ -52,7 +55,4 @@ def parse_vector(packed: bytes) -> UserVector:
 
 def vector_position(packed: bytes) -> tuple[int, int]:
     """Return only the (partition, offset) of a packed vector; raise `ValueError` if it is none of this format."""
-    version, partition, offset, _ = packed.split(b"\t", 3)
-    if version.decode() != FORMAT_VERSION:
-        raise ValueError(f"user vector of format {version[:20]!r}; this program reads {FORMAT_VERSION!r}")
-    return int(partition), int(offset)
+    return position_in(packed, KIND, FORMAT_VERSION)

@@ -32,7 +32,7 @@ class JobRecord(msgspec.Struct, frozen=True):
     """What is known of one job.
 
     `fingerprint` and `landmark_ms` belong to the state in `snapshot` and to the compiled plan. `job_id` is that of the
-    last submission, at `submitted_ms`, from the state at `restored_from` (empty: from the log); `ended` are earlier
+    last submission, from the state at `restored_from` (empty: from the log); `ended` are earlier
     ones whose folders of checkpoints may still be there.
     """
 
@@ -40,7 +40,6 @@ class JobRecord(msgspec.Struct, frozen=True):
     fingerprint: str = ""
     landmark_ms: int = 0
     job_id: str = ""
-    submitted_ms: int = 0
     restored_from: str = ""
     snapshot: Snapshot | None = None
     ended: tuple[str, ...] = ()
@@ -110,11 +109,9 @@ def begun_anew(record: JobRecord, fingerprint: str, landmark_ms: int, *, refused
     )
 
 
-def submitted(record: JobRecord, job_id: str, at_ms: int, restored_from: str) -> JobRecord:
+def submitted(record: JobRecord, job_id: str, restored_from: str) -> JobRecord:
     """Return `record` once the cluster has accepted its job as `job_id`."""
-    return msgspec.structs.replace(
-        record, job_id=job_id, submitted_ms=at_ms, restored_from=restored_from, ended=_with_last(record)
-    )
+    return msgspec.structs.replace(record, job_id=job_id, restored_from=restored_from, ended=_with_last(record))
 
 
 def stopped(record: JobRecord, state: Snapshot | None) -> JobRecord:

@@ -179,9 +179,7 @@ class Keeper:
             if record.wish != "run":  # an operator came in between
                 return record
             if record.job_id != job.jid:
-                record = msgspec.structs.replace(
-                    record, fingerprint=wanted.fingerprint, job_id=job.jid, submitted_ms=job.start_ms
-                )
+                record = msgspec.structs.replace(record, fingerprint=wanted.fingerprint, job_id=job.jid)
             return record if latest is None else msgspec.structs.replace(record, snapshot=latest, ended=())
 
         before = self._records.read(job.name)

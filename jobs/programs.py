@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from features import embedding, record_batch, record_bytes, user_vector
+from features import embedding, packed, record_batch, record_bytes, user_vector
 from jobs import encode_records, encoder_follower, item_statistics, leaderboards, user_embedding, user_record
 from runtime.config import Config
 from runtime.errors import ConfigError
@@ -26,7 +26,7 @@ PROGRAMS: dict[str, Define] = {
 _TUNING = re.compile(r"'(?:properties|scan\.watermark|sink\.buffer-flush)\.[^']*' = '(?:[^']|'')*',?")
 """In a table's options: where Kafka is, how its clients are tuned, what waits how long; no state depends on those."""
 
-_FUNCTION_CODE = (encode_records, encoder_follower, embedding, record_batch, record_bytes, user_vector)
+_FUNCTION_CODE = (encode_records, encoder_follower, embedding, packed, record_batch, record_bytes, user_vector)
 """What a Python function does. Its worker imports these once, when its job starts."""
 
 

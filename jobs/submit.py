@@ -75,8 +75,7 @@ def submit(name: str, config: Config, clock: Clock) -> bool:
         _LOG.error("%s was not accepted%s: %s", name, begun, root_cause(str(error)))
         return False
     restored_from = "" if state is None else state.path
-    now_ms = clock.now_ms()
-    after = records.update(name, lambda known: submitted(known, job_id, now_ms, restored_from))
+    after = records.update(name, lambda known: submitted(known, job_id, restored_from))
     _LOG.info("%s is job %s, %s", name, job_id, f"restored from {restored_from}" if state else "from the log")
     if after.wish == "stop":  # somebody stopped it while it was being started
         cancel(config.flink, job_id)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from cli.services import start
@@ -17,6 +18,10 @@ from stack.ports import LOOPBACK, free_port
 CACHE_DIR = Path(__file__).resolve().parent.parent / ".headrace" / "cache"
 
 Eventually = Callable[..., None]
+
+# An example that takes long on a busy machine is no failure.
+hypothesis.settings.register_profile("headrace", deadline=None)
+hypothesis.settings.load_profile("headrace")
 
 
 @pytest.fixture(scope="session")

@@ -97,7 +97,7 @@ class TestLearner:
         with pytest.raises(KeyError):
             learner_of(("u", "a")).neighbours("z", 10)
 
-    @settings(max_examples=30, deadline=None)
+    @settings(max_examples=30)
     @given(seed=st.integers(0, 2**32), users=st.integers(1, 4), items=st.integers(2, 30), window=st.integers(1, 8))
     def test_it_counts_what_a_plain_loop_over_the_log_counts(
         self, seed: int, users: int, items: int, window: int

@@ -9,7 +9,7 @@ import pytest
 from jobs.job_state import JobRecord, JobRecords, Snapshot, begun_anew, stopped, submitted
 
 SAVEPOINT = Snapshot("file:/s/1", completed_ms=9, size_bytes=0, savepoint=True)
-RUNNING = JobRecord(fingerprint="f", landmark_ms=5, job_id="a", submitted_ms=6, snapshot=Snapshot("file:/c/a/1", 7, 8))
+RUNNING = JobRecord(fingerprint="f", landmark_ms=5, job_id="a", snapshot=Snapshot("file:/c/a/1", 7, 8))
 
 
 def test_a_record_is_what_was_made_of_it_and_empty_before(tmp_path: Path) -> None:
@@ -24,7 +24,7 @@ def test_changes_of_several_processes_are_made_one_after_the_other(tmp_path: Pat
     def count_up() -> None:
         for _ in range(50):
             JobRecords(tmp_path).update(
-                "user-record", lambda record: msgspec.structs.replace(record, submitted_ms=record.submitted_ms + 1)
+                "user-record", lambda record: msgspec.structs.replace(record, landmark_ms=record.landmark_ms + 1)
             )
 
     threads = [threading.Thread(target=count_up) for _ in range(4)]
@@ -32,7 +32,7 @@ def test_changes_of_several_processes_are_made_one_after_the_other(tmp_path: Pat
         thread.start()
     for thread in threads:
         thread.join()
-    assert JobRecords(tmp_path).read("user-record").submitted_ms == 200
+    assert JobRecords(tmp_path).read("user-record").landmark_ms == 200
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"wish": "sleep"}'])
@@ -51,8 +51,8 @@ def test_a_stopped_job_keeps_its_savepoint_and_its_folder_is_to_be_tidied_away()
 
 
 def test_a_new_submission_keeps_the_state_it_began_with_until_it_has_its_own() -> None:
-    after = submitted(RUNNING, "b", at_ms=10, restored_from="file:/c/a/1")
-    assert (after.job_id, after.submitted_ms, after.restored_from, after.ended) == ("b", 10, "file:/c/a/1", ("a",))
+    after = submitted(RUNNING, "b", restored_from="file:/c/a/1")
+    assert (after.job_id, after.restored_from, after.ended) == ("b", "file:/c/a/1", ("a",))
     assert after.snapshot == RUNNING.snapshot
 
 
@@ -67,7 +67,7 @@ def test_no_checkpoint_from_before_a_refusal_is_ever_tidied_away() -> None:
     restored = msgspec.structs.replace(RUNNING, job_id="b", ended=("a",))
     after = begun_anew(restored, "g", 20, refused=True)
     assert (after.snapshot, after.job_id, after.ended) == (None, "", ())
-    assert submitted(after, "c", at_ms=30, restored_from="").ended == ()
+    assert submitted(after, "c", restored_from="").ended == ()
 
 
 def test_a_folders_deployment_has_a_name_of_its_own_that_stays(tmp_path: Path) -> None:
