@@ -3,7 +3,7 @@
 import argparse
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,16 +19,20 @@ class Options:
     quick: bool
     json: Path | None
     seed: int
+    parts: tuple[str, ...] = ()
+    """Those to measure, of a benchmark that has several."""
 
 
-def parse_options(name: str, what: str) -> Options:
-    """Read `[--quick] [--json FILE] [--seed N]`."""
+def parse_options(name: str, what: str, parts: Sequence[str] = ()) -> Options:
+    """Read `[--quick] [--json FILE] [--seed N]`, and `[--only PART ...]` where there are `parts`."""
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}", description=what)
     parser.add_argument("--quick", action="store_true", help="fewer repetitions, for a first look")
     parser.add_argument("--json", type=Path, help="also write the results to this file")
     parser.add_argument("--seed", type=int, default=1)
+    if parts:
+        parser.add_argument("--only", nargs="+", choices=parts, default=parts, help="measure only these parts")
     given = parser.parse_args()
-    return Options(given.quick, given.json, given.seed)
+    return Options(given.quick, given.json, given.seed, tuple(given.only) if parts else ())
 
 
 def report(

@@ -29,6 +29,11 @@ LOOK_EVERY_S = 0.02
 STALLED_S = 60.0
 """What stands still for this long has failed or is waiting for something that will not come."""
 
+
+class Failed(SystemExit):
+    """What was to be measured did not come about; ends the benchmark with this message unless it has other parts."""
+
+
 Process = Callable[[Path], None]
 """Runs with the configuration in a file until it is told to stop."""
 
@@ -82,7 +87,7 @@ def wait_for(condition: Callable[[], bool], what: str, within_s: float = 60.0) -
     deadline = time.monotonic() + within_s
     while not condition():
         if time.monotonic() > deadline:
-            raise SystemExit(f"not within {within_s:.0f} s: {what}")
+            raise Failed(f"not within {within_s:.0f} s: {what}")
         time.sleep(0.05)
 
 
@@ -127,7 +132,7 @@ def rate(
         if done > before:
             moved_at, first = now, first or (done, now)
         elif now - moved_at > stalled_s:
-            raise SystemExit(f"{done:,} of {rows:,} rows after {stalled_s:.0f} s without any more{state()}")
+            raise Failed(f"{done:,} of {rows:,} rows after {stalled_s:.0f} s without any more{state()}")
     assert first is not None
     return (done - first[0]) / (moved_at - first[1])
 

@@ -8,7 +8,7 @@ from redis import Redis
 from benchmarks.feature_rows import Rows, row
 from benchmarks.feature_rows.flink_rates import zipf_clicks
 from benchmarks.harness import Options
-from benchmarks.running import pipeline
+from benchmarks.running import Failed, pipeline
 from features.embedding import ITEM_VECTORS
 from features.store import Family
 from models.contract import History
@@ -70,7 +70,7 @@ def _run(config: Config, warm_up: int, seconds: int) -> list[float]:
                     latencies.append((time.perf_counter() - since) * 1_000)
                     del waiting[key]
                 elif now - since > LOST_S:
-                    raise SystemExit(f"{entry.decode()} is not in {key} after {LOST_S:.0f} s")
+                    raise Failed(f"{entry.decode()} is not in {key} after {LOST_S:.0f} s")
             time.sleep(LOOK_EVERY_S)
     deliveries.confirm(out)
     return latencies
