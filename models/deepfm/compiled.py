@@ -172,10 +172,12 @@ def _layers(network: Any) -> list[Layer]:
 
 def _first_layer_by_column(network: Any, weight: "Tensor") -> dict[str, "Tensor"]:
     """Return each column's part of the first layer's `weight`, of shape (its inputs, hidden)."""
+    import torch
+
     columns = network.dnn_feature_columns
     widths = [(each.name, each.embedding_dim) for each in _sparse_first(columns)]
     widths += [(each.name, each.dimension) for each in _dense(columns)]
-    parts = weight.T.contiguous().split([width for _, width in widths])
+    parts = torch.split(weight.T.contiguous(), [width for _, width in widths])
     return {name: part for (name, _), part in zip(widths, parts, strict=True)}
 
 

@@ -10,7 +10,7 @@ from features.activity import last_items
 from features.candidate import candidate_features
 from features.tables import Tables
 from models.contract import RankRequest
-from models.deepfm.vocabulary import CATEGORY, ITEM, OUT_OF_VOCABULARY, USER, Vocabulary
+from models.vocabulary import CATEGORY, ITEM, OUT_OF_VOCABULARY, USER, ItemIndices, Vocabulary
 
 LAST_ITEMS = "last_items"
 LAST_ITEMS_LENGTH = 10
@@ -26,9 +26,6 @@ _FORGET_USER, _FORGET_PROFILE, _FORGET_ITEM = 0.5, 0.1, 0.1
 """How often training hides an id. Half of the users of a live stream are new, few items and profiles are."""
 
 Matrix = NDArray[np.float32]
-
-ItemIndices = tuple[int, int]
-"""Of an item and its category, in the vocabulary."""
 
 
 class Scaling(NamedTuple):
@@ -52,7 +49,7 @@ class Inputs:
     def rows(self, request: RankRequest, candidates: Sequence[str], tables: Tables) -> Matrix:
         """Return float32 rows of shape (candidates, width), dense features not yet scaled."""
         rows = np.tile(self.user_rows([request]), (len(candidates), 1))
-        rows[:, self._item_at : self._item_at + 2] = self.item_indices(candidates, tables)
+        rows[:, self._item_at : self._item_at + 2] = self.vocabulary.item_indices(candidates, tables)
         rows[:, self._dense_at :] = self.pairs(request, candidates, tables)
         return rows
 
@@ -71,12 +68,6 @@ class Inputs:
         rows = np.zeros((len(indices), self.width), np.float32)
         rows[:, self._item_at : self._item_at + 2] = indices
         return rows
-
-    def item_indices(self, candidates: Sequence[str], tables: Tables) -> list[ItemIndices]:
-        """Return the indices of each candidate and of the category that it has at the moment."""
-        items = [tables.items.get(item_id) for item_id in candidates]
-        categories = [self.vocabulary.index(CATEGORY, None if item is None else item.category) for item in items]
-        return list(zip(self.vocabulary.indices(ITEM, candidates), categories, strict=True))
 
     def pairs(self, request: RankRequest, candidates: Sequence[str], tables: Tables) -> Matrix:
         """Return the features of the user and each candidate together, float32 of shape (candidates, dense)."""

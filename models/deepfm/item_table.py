@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from models.deepfm.compiled import CompiledDeepFm, Half
-from models.deepfm.inputs import Inputs, ItemIndices
+from models.deepfm.inputs import Inputs
+from models.vocabulary import ItemIndices
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from models.deepfm.compiled import CompiledDeepFm
 from models.deepfm.inputs import LAST_ITEMS, LAST_ITEMS_LENGTH, Inputs, Matrix
 from models.deepfm.library import quiet_deepctr
-from models.deepfm.vocabulary import ITEM
+from models.vocabulary import ITEM
 
 Weights = dict[str, NDArray[np.float32]]
 

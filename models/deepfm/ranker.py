@@ -20,9 +20,9 @@ from models.contract import (
 from models.deepfm.inputs import LAST_ITEMS, Inputs, Scaling, scale_pairs
 from models.deepfm.item_table import ItemTable
 from models.deepfm.network import Shape, build_network, compile_network, get_weights, set_weights
-from models.deepfm.recall import recall
-from models.deepfm.training import train_deepfm
-from models.deepfm.vocabulary import Vocabulary
+from models.deepfm.training import NAME, train_deepfm
+from models.recall import recall
+from models.vocabulary import Vocabulary
 from runtime import artifact
 from runtime.config import Config
 
@@ -35,7 +35,7 @@ _INDEX, _DENSE = "int32", "float32"
 class DeepFm:
     """Re-ranks the neighbours of a user's last items."""
 
-    name: ClassVar[str] = "deepfm"
+    name: ClassVar[str] = NAME
     precision = "fp32"
 
     def __init__(
@@ -79,7 +79,9 @@ class DeepFm:
         if not len(pairs):
             return [np.empty(0, np.float32) for _ in requests]
         scale_pairs(pairs, self._scaling)
-        items, rows = self._items.find([each for some in candidates for each in inputs.item_indices(some, tables)])
+        items, rows = self._items.find(
+            [each for some in candidates for each in inputs.vocabulary.item_indices(some, tables)]
+        )
         users = self._scorer.users(torch.from_numpy(inputs.user_rows(requests)))
         scores = self._scorer.scores(users, torch.tensor(counts), items, rows, torch.from_numpy(pairs))
         return np.split(scores.numpy(), np.cumsum(counts)[:-1])
