@@ -10,7 +10,7 @@ from runtime.config import Config
 from runtime.errors import ArtifactError
 from schemas.state import ModelPointer
 
-NAMES = ("popularity", "cf", "deepfm")
+NAMES = ("popularity", "cf", "gbdt_lr", "deepfm")
 """The rankers, from the cheapest to the dearest."""
 
 TRAINABLE = (*NAMES, ITEM_VECTORS)
@@ -25,6 +25,11 @@ def ranker_class(name: str) -> type[Ranker]:
         return Popularity
     if name == "cf":
         return ItemCf
+    if name == "gbdt_lr":
+        # Imports XGBoost and scikit-learn: only for those who use it.
+        from models.gbdt_lr.ranker import GbdtLr
+
+        return GbdtLr
     if name == "deepfm":
         # Imports torch and deepctr-torch, which takes seconds: only for those who use it.
         from models.deepfm.ranker import DeepFm

@@ -83,6 +83,10 @@ class Artifact:
         except _NOT_READABLE as error:
             raise self.unusable(name, str(error)) from error
 
+    def content(self, name: str) -> bytes:
+        """Return the bytes of the file `name`, of a format of its own."""
+        return self._bytes(name)
+
     def unusable(self, name: str, why: str) -> ArtifactError:
         """Return the error that says why the file `name` cannot be used."""
         return ArtifactError(f"{self.folder / name} cannot be used: {why}; train the model again")
@@ -99,9 +103,10 @@ def write(
     *,
     tensors: Mapping[str, NDArray[Any]] | None = None,
     documents: Mapping[str, Any] | None = None,
+    contents: Mapping[str, bytes] | None = None,
 ) -> None:
     """Write an artifact into the new `folder`, whole or not at all; raise `ArtifactError` if that exists."""
-    files = {name: msgspec.json.encode(each) for name, each in (documents or {}).items()}
+    files = dict(contents or {}) | {name: msgspec.json.encode(each) for name, each in (documents or {}).items()}
     if tensors is not None:
         contiguous = {name: np.ascontiguousarray(array) for name, array in tensors.items()}
         files[TENSORS] = safetensors.numpy.save(contiguous)

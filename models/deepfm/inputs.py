@@ -10,7 +10,7 @@ from features.activity import last_items
 from features.candidate import candidate_features
 from features.tables import Tables
 from models.contract import RankRequest
-from models.deepfm.vocabulary import CATEGORY, ITEM, OUT_OF_VOCABULARY, USER, Vocabulary
+from models.vocabulary import CATEGORY, ITEM, OUT_OF_VOCABULARY, USER, ItemIndices, Vocabulary
 
 LAST_ITEMS = "last_items"
 LAST_ITEMS_LENGTH = 10
@@ -48,18 +48,30 @@ class Inputs:
 
     def rows(self, request: RankRequest, candidates: Sequence[str], tables: Tables) -> Matrix:
         """Return float32 rows of shape (candidates, width), dense features not yet scaled."""
-        known = self.vocabulary
-        rows = np.zeros((len(candidates), self.width), np.float32)
-        user = known.indices(USER, (request.user_id,)) + known.profile_indices(request.profile)
-        rows[:, : self._item_at] = user
-        rows[:, self._item_at] = known.indices(ITEM, candidates)
-        items = [tables.items.get(item_id) for item_id in candidates]
-        categories = [known.index(CATEGORY, item.category if item is not None else None) for item in items]
-        rows[:, self._item_at + 1] = categories
-        last = known.indices(ITEM, last_items(request.record, LAST_ITEMS_LENGTH))
-        rows[:, len(self.sparse) : len(self.sparse) + len(last)] = last
-        rows[:, self._dense_at :] = candidate_features(self.dense, request.record, candidates, tables)
+        rows = np.tile(self.user_rows([request]), (len(candidates), 1))
+        rows[:, self._item_at : self._item_at + 2] = self.vocabulary.item_indices(candidates, tables)
+        rows[:, self._dense_at :] = self.pairs(request, candidates, tables)
         return rows
+
+    def user_rows(self, requests: Sequence[RankRequest]) -> Matrix:
+        """Return float32 rows of shape (requests, width), in which only the user's columns are filled."""
+        known = self.vocabulary
+        rows = np.zeros((len(requests), self.width), np.float32)
+        for row, request in zip(rows, requests, strict=True):
+            row[: self._item_at] = known.indices(USER, (request.user_id,)) + known.profile_indices(request.profile)
+            last = known.indices(ITEM, last_items(request.record, LAST_ITEMS_LENGTH))
+            row[len(self.sparse) : len(self.sparse) + len(last)] = last
+        return rows
+
+    def item_rows(self, indices: Sequence[ItemIndices]) -> Matrix:
+        """Return float32 rows of shape (items, width), in which only the item's columns are filled."""
+        rows = np.zeros((len(indices), self.width), np.float32)
+        rows[:, self._item_at : self._item_at + 2] = indices
+        return rows
+
+    def pairs(self, request: RankRequest, candidates: Sequence[str], tables: Tables) -> Matrix:
+        """Return the features of the user and each candidate together, float32 of shape (candidates, dense)."""
+        return candidate_features(self.dense, request.record, candidates, tables)
 
     def scaling(self, rows: Matrix) -> Scaling:
         """Return the mean and the spread of each dense feature over `rows`, whose last axis has `width` columns."""
@@ -69,10 +81,7 @@ class Inputs:
 
     def scale(self, rows: Matrix, scaling: Scaling) -> None:
         """Scale the dense features of `rows` in place."""
-        dense = rows[..., self._dense_at :]
-        dense -= scaling.mean
-        dense /= scaling.spread
-        np.clip(dense, -_LARGEST_SCALED, _LARGEST_SCALED, out=dense)
+        scale_pairs(rows[..., self._dense_at :], scaling)
 
     def forget(self, rows: Matrix, rng: np.random.Generator) -> None:
         """Replace ids in `rows` (groups, candidates, width) by the out-of-vocabulary row, so that it is trained too.
@@ -86,3 +95,10 @@ class Inputs:
             else:
                 share = _FORGET_USER if name == USER else _FORGET_PROFILE
                 rows[rng.random(groups) < share, :, column] = OUT_OF_VOCABULARY
+
+
+def scale_pairs(pairs: Matrix, scaling: Scaling) -> None:
+    """Scale dense features, of shape (..., dense), in place."""
+    pairs -= scaling.mean
+    pairs /= scaling.spread
+    np.clip(pairs, -_LARGEST_SCALED, _LARGEST_SCALED, out=pairs)

@@ -6,9 +6,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from models.deepfm.compiled import CompiledDeepFm
 from models.deepfm.inputs import LAST_ITEMS, LAST_ITEMS_LENGTH, Inputs, Matrix
 from models.deepfm.library import quiet_deepctr
-from models.deepfm.vocabulary import ITEM
+from models.vocabulary import ITEM
 
 Weights = dict[str, NDArray[np.float32]]
 
@@ -58,6 +59,17 @@ def build_network(inputs: Inputs, shape: Shape, seed: int) -> Any:
         seed=seed,
         task="regression",  # raw scores: the loss compares them within their group
     ).eval()
+
+
+def compile_network(network: Any, inputs: Inputs) -> CompiledDeepFm:
+    """Return what scores like `network`, with its columns by side."""
+    item_at = inputs.sparse.index(ITEM)
+    return CompiledDeepFm(
+        network,
+        user=[*(f"sparse_{at}" for at in range(item_at)), LAST_ITEMS],
+        item=[f"sparse_{at}" for at in range(item_at, len(inputs.sparse))],
+        pair=[f"dense_{at}" for at in range(len(inputs.dense))],
+    )
 
 
 def score_rows(network: Any, rows: Matrix) -> NDArray[np.float32]:

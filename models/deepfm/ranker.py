@@ -17,11 +17,12 @@ from models.contract import (
     Scores,
     no_progress,
 )
-from models.deepfm.inputs import LAST_ITEMS, Inputs, Scaling
-from models.deepfm.network import Shape, build_network, get_weights, score_rows, set_weights
-from models.deepfm.recall import recall
-from models.deepfm.training import train_deepfm
-from models.deepfm.vocabulary import Vocabulary
+from models.deepfm.inputs import LAST_ITEMS, Inputs, Scaling, scale_pairs
+from models.deepfm.item_table import ItemTable
+from models.deepfm.network import Shape, build_network, compile_network, get_weights, set_weights
+from models.deepfm.training import NAME, train_deepfm
+from models.recall import recall
+from models.vocabulary import Vocabulary
 from runtime import artifact
 from runtime.config import Config
 
@@ -34,7 +35,7 @@ _INDEX, _DENSE = "int32", "float32"
 class DeepFm:
     """Re-ranks the neighbours of a user's last items."""
 
-    name: ClassVar[str] = "deepfm"
+    name: ClassVar[str] = NAME
     precision = "fp32"
 
     def __init__(
@@ -46,6 +47,8 @@ class DeepFm:
         self._scaling = scaling
         self._shape = shape
         self._network = network
+        self._scorer = compile_network(network, inputs)
+        self._items = ItemTable(inputs, self._scorer)
 
     @classmethod
     def fit(
@@ -66,14 +69,22 @@ class DeepFm:
     def rank(
         self, requests: Sequence[RankRequest], candidates: Sequence[Sequence[str]], tables: Tables
     ) -> list[Scores]:
-        """Score the candidates of all requests in one forward pass."""
-        each = [self._inputs.rows(request, items, tables) for request, items in zip(requests, candidates, strict=True)]
-        rows = np.concatenate([np.empty((0, self._inputs.width), np.float32), *each])
-        if not len(rows):
+        """Score the candidates of all requests in one pass of the compiled network."""
+        import torch
+
+        inputs = self._inputs
+        together = [inputs.pairs(request, items, tables) for request, items in zip(requests, candidates, strict=True)]
+        pairs = np.concatenate([np.empty((0, len(inputs.dense)), np.float32), *together])
+        counts = [len(items) for items in candidates]
+        if not len(pairs):
             return [np.empty(0, np.float32) for _ in requests]
-        self._inputs.scale(rows, self._scaling)
-        ends = np.cumsum([len(items) for items in candidates])
-        return np.split(score_rows(self._network, rows), ends[:-1])
+        scale_pairs(pairs, self._scaling)
+        items, rows = self._items.find(
+            [each for some in candidates for each in inputs.vocabulary.item_indices(some, tables)]
+        )
+        users = self._scorer.users(torch.from_numpy(inputs.user_rows(requests)))
+        scores = self._scorer.scores(users, torch.tensor(counts), items, rows, torch.from_numpy(pairs))
+        return np.split(scores.numpy(), np.cumsum(counts)[:-1])
 
     def recall(self, request: RankRequest, tables: Tables, k: int) -> list[Candidate]:
         """Propose the neighbours of the user's last items, then the leaderboard."""

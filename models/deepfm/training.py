@@ -1,48 +1,22 @@
 """Training: which rows, which loss, when to stop."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from features.candidate import FEATURES
 from models.contract import History, Progress
 from models.deepfm.inputs import Inputs, Matrix, Scaling
 from models.deepfm.network import Shape, Weights, build_network, get_weights, score_rows, set_weights
-from models.deepfm.samples import Replay
-from models.deepfm.vocabulary import build_vocabulary
+from models.samples import Samples, collect, ndcg
+from models.vocabulary import build_vocabulary
 from runtime.config import Config
-from runtime.errors import DataError
-
-WARM_UP = 0.5
-"""Share of the history that only fills the tables: earlier moments would show them emptier than serving has them."""
-
-MAX_MOMENTS = 10_000
-"""Bounds the time: on one core about 30 s for ML-100k. More moments did not rank better."""
-
-VALIDATION = 0.1
-"""Share of the sampled part, its end in time, that decides when to stop."""
-
-GROUP = 40
-"""Candidates of one training group: the one that was chosen and a sample of the others."""
 
 BATCH_GROUPS = 64
 MAX_EPOCHS = 6
 LEARNING_RATE = 5e-4
-CUTOFF = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Samples:
-    """Rows with unscaled dense features; the first row of a group or moment is the chosen candidate.
-
-    `groups` has shape (groups, GROUP, width), each entry of `validation` (candidates, width).
-    """
-
-    groups: Matrix
-    validation: list[Matrix]
+NAME = "deepfm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +34,14 @@ class Trained:
 def train_deepfm(history: History, config: Config, seed: int, progress: Progress) -> Trained:
     """Return the network that was best on the end of `history`; `DataError` if that is too short to learn from."""
     inputs = Inputs(build_vocabulary(history), tuple(FEATURES))
-    samples = _collect(history, config, inputs, np.random.default_rng(seed), progress)
+    samples = collect(
+        NAME,
+        history,
+        config,
+        lambda moment, tables: inputs.rows(moment.request, moment.candidates, tables),
+        np.random.default_rng(seed),
+        progress,
+    )
     scaling = inputs.scaling(samples.groups)
     for rows in (samples.groups, *samples.validation):
         inputs.scale(rows, scaling)
@@ -71,30 +52,6 @@ def train_deepfm(history: History, config: Config, seed: int, progress: Progress
     metrics["validation_ndcg10_cf"] = _item_cf_ndcg(inputs, samples.validation)
     metrics |= {"groups": float(len(samples.groups)), "validation_moments": float(len(samples.validation))}
     return Trained(inputs, scaling, Shape(), network, curve, metrics)
-
-
-def _collect(history: History, config: Config, inputs: Inputs, rng: np.random.Generator, progress: Progress) -> Samples:
-    clicks = len(history.clicks)
-    start = int(clicks * WARM_UP)
-    every = max(1, (clicks - start) // MAX_MOMENTS)
-    validation_from = clicks - int((clicks - start) * VALIDATION)
-    groups: list[Matrix] = []
-    validation: list[Matrix] = []
-    replay = Replay(history, config)
-    for moment in replay.moments(start, every, progress):
-        rows = inputs.rows(moment.request, moment.candidates, replay.tables)
-        if moment.index >= validation_from:
-            validation.append(rows)
-        else:
-            # With replacement only where recall proposed fewer than a group holds.
-            others = rng.choice(len(rows) - 1, GROUP - 1, replace=len(rows) < GROUP) + 1
-            groups.append(rows[[0, *others.tolist()]])
-    if not groups or not validation:
-        raise DataError(
-            f"{clicks} clicks are too few to train deepfm: recall proposed the next item {len(groups)} times in the "
-            f"part for training, {len(validation)} times in that for validation; train it on a longer history"
-        )
-    return Samples(np.stack(groups), validation)
 
 
 def _fit(network: Any, inputs: Inputs, samples: Samples, seed: int, progress: Progress) -> list[dict[str, float]]:
@@ -148,16 +105,10 @@ def _evaluate(network: Any, validation: list[Matrix]) -> tuple[float, float]:
     ends = np.cumsum([len(rows) for rows in validation])
     each = np.split(scores, ends[:-1])
     losses = [np.logaddexp.reduce(one) - one[0] for one in each]
-    return float(np.mean(losses)), float(np.mean([_ndcg(one) for one in each]))
+    return float(np.mean(losses)), float(np.mean([ndcg(one) for one in each]))
 
 
 def _item_cf_ndcg(inputs: Inputs, validation: list[Matrix]) -> float:
     """Return the nDCG@10 of item-item CF over the last ten items on the same moments, to compare with."""
     column = inputs.dense.index("cf_last_10") - len(inputs.dense)
-    return float(np.mean([_ndcg(rows[:, column]) for rows in validation]))
-
-
-def _ndcg(scores: NDArray[Any]) -> float:
-    """Return nDCG@10 where only the first candidate is relevant; those that tie with it count as before it."""
-    place = int((scores[1:] >= scores[0]).sum())
-    return 1.0 / math.log2(place + 2) if place < CUTOFF else 0.0
+    return float(np.mean([ndcg(rows[:, column]) for rows in validation]))

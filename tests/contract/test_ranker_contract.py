@@ -11,6 +11,7 @@ from features.candidate import FEATURES
 from features.tables import Tables
 from models.contract import History, Ranker
 from models.deepfm.ranker import DeepFm
+from models.gbdt_lr.ranker import GbdtLr
 from models.item_cf import ItemCf
 from models.popularity import Popularity
 from runtime.artifact import MANIFEST
@@ -59,6 +60,28 @@ class TestItemCf(RankerContract):
         last = config.router.light_last_events
         request = request_of("b1", *(f"a{place}" for place in range(last)))
         assert {each.item_id[0] for each in ranker.recall(request, tables, 100)} == {"a"}
+
+
+class TestGbdtLr(RankerContract):
+    kind = GbdtLr
+
+    def test_it_prefers_what_the_same_people_came_to(self, ranker: Ranker, tables: Tables) -> None:
+        scores = ranker.rank([request_of("a1", "a2", "a3")], [["a7", "a9", "b7", "b9"]], tables)[0]
+        assert scores[:2].min() > scores[2:].max()
+
+    def test_its_odds_are_right_on_the_end_of_the_history(self, ranker: Ranker) -> None:
+        assert 0.5 < ranker.manifest.metrics["validation_calibration"] < 2.0
+
+    def test_features_of_other_names_are_refused_with_both_lists(self, folder: Path) -> None:
+        manifest = json.loads((folder / MANIFEST).read_bytes())
+        features = {("shoe_size" if name == "year" else name): kind for name, kind in manifest["features"].items()}
+        (folder / MANIFEST).write_text(json.dumps(manifest | {"features": features}))
+        with pytest.raises(ArtifactError, match=r"features are .*shoe_size.*; this program has .*year"):
+            GbdtLr.load(folder)
+
+    def test_a_history_with_too_few_moments_is_refused(self, history: History, config: Config) -> None:
+        with pytest.raises(DataError, match="3 clicks are too few"):
+            GbdtLr.fit(History(history.clicks[:3]), config, 0, LINEAGE)
 
 
 class TestDeepFm(RankerContract):

@@ -2,8 +2,8 @@ import numpy as np
 
 from models.contract import History, no_progress
 from models.deepfm.inputs import Inputs
-from models.deepfm.samples import Replay
-from models.deepfm.vocabulary import OUT_OF_VOCABULARY, USER, build_vocabulary
+from models.samples import Replay
+from models.vocabulary import OUT_OF_VOCABULARY, USER, build_vocabulary
 from runtime.config import load_config
 from tests.builders import NOW_MS, click_of
 

@@ -1,7 +1,7 @@
 import pytest
 
 from models.contract import History
-from models.deepfm.vocabulary import CATEGORY, ITEM, OUT_OF_VOCABULARY, USER, Vocabulary, build_vocabulary
+from models.vocabulary import CATEGORY, ITEM, OUT_OF_VOCABULARY, USER, Vocabulary, build_vocabulary
 from schemas.fields import Scalar
 from schemas.item import Item
 from schemas.user import User

@@ -7,6 +7,7 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
+from features.tables import Tables
 from models.contract import History
 from schemas.fields import Scalar
 from schemas.item import Item
@@ -16,6 +17,9 @@ OUT_OF_VOCABULARY = 0
 
 USER, ITEM, CATEGORY = "user_id", "item_id", "category"
 PROFILE_PREFIX = "profile."
+
+ItemIndices = tuple[int, int]
+"""Of an item and of its category."""
 
 _MAX_VALUES = 1_000
 """A text attribute with more values than this is an id or free text, from which nothing can be learned."""
@@ -61,6 +65,12 @@ class Vocabulary(msgspec.Struct, frozen=True, dict=True):
         """Return the indices of many ids."""
         known = self._indices[name]
         return [known.get(value, OUT_OF_VOCABULARY) for value in values]
+
+    def item_indices(self, candidates: Sequence[str], tables: Tables) -> list[ItemIndices]:
+        """Return the indices of each candidate and of the category that it has at the moment."""
+        items = [tables.items.get(item_id) for item_id in candidates]
+        categories = [self.index(CATEGORY, None if item is None else item.category) for item in items]
+        return list(zip(self.indices(ITEM, candidates), categories, strict=True))
 
     def profile_indices(self, profile: User | None) -> list[int]:
         """Return the index of each of `profile_features`."""

@@ -1,4 +1,4 @@
-"""What DeepFM re-ranks: the neighbours of the user's last items, filled up from the leaderboard."""
+"""What a re-ranker ranks: the neighbours of the user's last items, filled up from the leaderboard."""
 
 from features.activity import last_items
 from features.tables import Tables
