@@ -31,11 +31,12 @@ Publish = Annotated[
     bool, typer.Option("--publish", help="Hand the model to the workers; always done for --from topic.")
 ]
 
-Model = Literal["popularity", "cf", "deepfm"]
+Model = Literal["popularity", "cf", "gbdt_lr", "deepfm"]
 
 MODELS: dict[Model, str] = {  # as in models.registry, which would take a second to import
     "popularity": "Popularity: the decayed event count of each item, for strangers.",
     "cf": "Item-item collaborative filtering over the last events, for light users.",
+    "gbdt_lr": "Logistic regression on the leaves of boosted trees: re-ranks what recall proposes, for medium users.",
     "deepfm": "DeepFM: re-ranks what recall proposes, for heavy users.",
 }
 

@@ -173,6 +173,7 @@ class NeighboursConfig(_Section):
 class RouterConfig(_Section):
     """When a user gets which ranker."""
 
+    medium_above_events: int = Field(ge=0)
     heavy_above_events: int = Field(ge=0)
     heavy_above_streak: int = Field(ge=0)
     light_last_events: Positive

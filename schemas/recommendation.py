@@ -6,7 +6,7 @@ import msgspec
 
 from schemas.fields import Id, TimestampMs
 
-Tier = Literal["stranger", "light", "heavy", "none"]
+Tier = Literal["stranger", "light", "medium", "heavy", "none"]
 """Which kind of ranker answered; `none` where no ranker ran."""
 
 Propensity = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]

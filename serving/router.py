@@ -9,12 +9,12 @@ from runtime.config import RouterConfig
 from schemas.item import Item
 from schemas.recommendation import Tier
 
-MODEL_OF_TIER: Mapping[Tier, str] = {"stranger": "popularity", "light": "cf", "heavy": "deepfm"}
+MODEL_OF_TIER: Mapping[Tier, str] = {"stranger": "popularity", "light": "cf", "medium": "gbdt_lr", "heavy": "deepfm"}
 TIER_OF_MODEL: Mapping[str, Tier] = {model: tier for tier, model in MODEL_OF_TIER.items()}
 
 MAX_CATEGORY_CHARS = 100
 
-CHEAPER: Mapping[Tier, Tier] = {"heavy": "light", "light": "stranger"}
+CHEAPER: Mapping[Tier, Tier] = {"heavy": "medium", "medium": "light", "light": "stranger"}
 """What a tier falls back to; the last one needs nothing but the leaderboard in memory."""
 
 
@@ -78,4 +78,6 @@ def _wanted(record: UserRecord | None, items: Mapping[str, Item], config: Router
             "heavy",
             f"heavy: {streak} events in a row of {named}, above {config.heavy_above_streak}",
         )
-    return "light", f"light: {events} events, at most {config.heavy_above_events}"
+    if events > config.medium_above_events:
+        return "medium", f"medium: {events} events, above {config.medium_above_events}"
+    return "light", f"light: {events} events, at most {config.medium_above_events}"

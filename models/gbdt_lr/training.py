@@ -41,7 +41,7 @@ PATIENCE = 20
 """How many trees may be added without a better log loss."""
 
 INVERSE_REGULARISATION = 0.01
-"""Ten times as much and the hundreds of leaves learn their noise: nDCG@10 on the end of ML-100k .150 instead of .164."""
+"""With ten times as much the leaves learn their noise: nDCG@10 on the end of ML-100k's history .150 against .164."""
 
 Rows = NDArray[np.float32]
 

@@ -46,7 +46,7 @@ def test_nothing_is_learnt_from_nothing(tmp_path: Path, name: str) -> None:
 
 def test_an_unknown_model_is_refused_with_the_names_that_exist(tmp_path: Path) -> None:
     config = load_config(overrides={"state_dir": tmp_path})
-    with pytest.raises(ArtifactError, match="popularity, cf, deepfm"):
+    with pytest.raises(ArtifactError, match="popularity, cf, gbdt_lr, deepfm"):
         train("gbdt", HISTORY, config, 0, ManualClock(NOW_MS))
 
 

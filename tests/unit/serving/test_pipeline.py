@@ -170,7 +170,7 @@ def test_a_ranker_that_breaks_hands_its_requests_to_the_cheaper_tier() -> None:
     bench.knows("u", record_of(*(f"i{n}" for n in range(50)), "a"))
     (answer,) = bench.answer(request_of())
     assert (answer.tier, answer.model) == ("light", "cf")
-    assert answer.degradations == ("deepfm_failed",)
+    assert answer.degradations == ("deepfm_failed", "gbdt_lr_unavailable")
     assert ids(answer)[0] == "n1"
 
 
@@ -281,6 +281,6 @@ def test_a_failure_that_falls_through_two_tiers_is_noted_once_each() -> None:
     bench.knows("u", record_of(*(f"i{n}" for n in range(50)), "a"))
     bench.knows("v", record_of("a"))
     heavy, light = bench.answer(request_of(), request_of("v", request_id="v"))
-    assert heavy.degradations == ("deepfm_failed", "cf_failed")
+    assert heavy.degradations == ("deepfm_failed", "gbdt_lr_unavailable", "cf_failed")
     assert light.degradations == ("cf_failed",)
     assert heavy.model == light.model == "popularity"
