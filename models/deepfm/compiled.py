@@ -12,12 +12,17 @@ inner product and the layers behind the first. Features of the pair, which neith
 enter the first layer as they are.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+_EPSILON = 1e-8
+"""What the library adds to the number of values that it takes the mean of."""
 
 
 class Layer(NamedTuple):
@@ -58,29 +63,23 @@ class CompiledDeepFm:
     """
 
     def __init__(self, network: Any, user: Collection[str], item: Collection[str], pair: Sequence[str]) -> None:
-        self._network = network.eval()
         _require_compilable(network, user, item, pair)
-        columns = network.dnn_feature_columns
-        self._user_columns = [each for each in columns if each.name in user]
-        self._item_columns = [each for each in columns if each.name in item]
+        network.eval()
         first, *self._deeper = _layers(network)
-        self._bias = first.bias
-        self._first = _first_layer_by_column(network, first.weight)
-        self._linear = _linear_by_column(network)
-        self._pair_layer = _stacked([self._first[name] for name in pair], len(first.bias))
-        self._pair_linear = _stacked([self._linear[name][:, None] for name in pair], 1)[:, 0]
+        layer, linear = _first_layer_by_column(network, first.weight), _linear_by_column(network)
+        self._user = _Side(network, user, layer, linear, first.bias, network.out.bias.detach())
+        self._item = _Side(network, item, layer, linear)
+        self._pair_layer = _stacked([layer[name] for name in pair], len(first.bias))
+        self._pair_linear = _stacked([linear[name][:, None] for name in pair], 1)[:, 0]
         self._output = network.dnn_linear.weight.detach()[0]
 
     def users(self, rows: "Tensor") -> Half:
         """Return the users' side of `rows`, float32 of shape (n, width), of which only its columns are read."""
-        half = self._half(self._user_columns, rows)
-        half.first_layer.add_(self._bias)
-        half.score.add_(self._network.out.bias.detach())
-        return half
+        return self._user.half(rows)
 
     def items(self, rows: "Tensor") -> Half:
         """Return the items' side of `rows`, float32 of shape (n, width), of which only its columns are read."""
-        return self._half(self._item_columns, rows)
+        return self._item.half(rows)
 
     def scores(self, users: Half, counts: "Tensor", items: Half, chosen: "Tensor", pairs: "Tensor") -> "Tensor":
         """Return the score of each candidate, float32 of shape (n,).
@@ -91,16 +90,15 @@ class CompiledDeepFm:
         import torch
 
         with torch.inference_mode():
-            table = items.table.index_select(0, chosen)
-            candidates = Half(table, items.hidden)
+            candidates = Half(items.table.index_select(0, chosen), items.hidden)
             if len(users.table) == 1:
+                own = users
                 affinity = candidates.embeddings @ users.embeddings[0]
-                hidden, score = candidates.first_layer + users.first_layer, candidates.score + users.score
             else:
                 own = Half(users.table.repeat_interleave(counts, 0), users.hidden)
                 affinity = (candidates.embeddings * own.embeddings).sum(1)
-                hidden, score = candidates.first_layer + own.first_layer, candidates.score + own.score
-            score += affinity
+            score = affinity.add_(candidates.score).add_(own.score)
+            hidden = candidates.first_layer + own.first_layer
             if pairs.shape[1]:
                 hidden.addmm_(pairs, self._pair_layer)
                 score.addmv_(pairs, self._pair_linear)
@@ -109,26 +107,75 @@ class CompiledDeepFm:
                 hidden = torch.addmm(bias, hidden, weight.T).relu_()
             return score.addmv_(hidden, self._output)
 
-    def _half(self, columns: Sequence[Any], rows: "Tensor") -> Half:
+
+class _Side:
+    """Makes the halves of one side: its embeddings lie in one table, so that one lookup finds those of all columns."""
+
+    def __init__(
+        self,
+        network: Any,
+        names: Collection[str],
+        layer: Mapping[str, "Tensor"],
+        linear: Mapping[str, "Tensor"],
+        bias: "Tensor | None" = None,
+        score: "Tensor | None" = None,
+    ) -> None:
         import torch
 
-        network = self._network
-        hidden, size = len(self._bias), next(iter(network.embedding_dict.values())).embedding_dim
-        half = Half(torch.zeros(len(rows), hidden + size + 1), hidden)
-        with torch.no_grad():
-            squares = torch.zeros(len(rows))
-            for name, embedding in _embeddings(network, columns, rows, network.embedding_dict):
-                half.first_layer.addmm_(embedding, self._first[name])
-                half.embeddings.add_(embedding)
-                squares += embedding.square().sum(1)
-            for _, weight in _embeddings(network, columns, rows, network.linear_model.embedding_dict):
-                half.score.add_(weight[:, 0])
-            for column in _dense(columns):
-                values = rows[:, slice(*network.feature_index[column.name])]
-                half.first_layer.addmm_(values, self._first[column.name])
-                half.score.add_(values @ self._linear[column.name])
-            half.score.add_((half.embeddings.square().sum(1) - squares) / 2)
-        return half
+        columns = [each for each in network.dnn_feature_columns if each.name in names]
+        embedded, dense, index = _sparse_first(columns), _dense(columns), network.feature_index
+        self._size = next(iter(network.embedding_dict.values())).embedding_dim
+        self._hidden = network.dnn.linears[0].out_features
+        tables = [_with_linear_weight(network, each) for each in embedded]
+        self._table = torch.cat([torch.empty(0, self._size + 1), *tables])
+        offsets = [0, *accumulate(map(len, tables))]
+        single = [place for place, each in enumerate(embedded) if not hasattr(each, "maxlen")]
+        self._single = torch.tensor([index[embedded[place].name][0] for place in single], dtype=torch.long)
+        self._offsets = torch.tensor([offsets[place] for place in single], dtype=torch.long)
+        self._pooled = [
+            (slice(*index[each.name]), offset, each.combiner == "mean")
+            for each, offset in zip(embedded, offsets, strict=False)
+            if hasattr(each, "maxlen")
+        ]
+        self._layer = _stacked([layer[each.name] for each in embedded], self._hidden)
+        self._dense = torch.tensor([at for each in dense for at in range(*index[each.name])], dtype=torch.long)
+        self._dense_layer = _stacked([layer[each.name] for each in dense], self._hidden)
+        self._dense_linear = _stacked([linear[each.name][:, None] for each in dense], 1)[:, 0]
+        self._bias, self._score = bias, score
+
+    def half(self, rows: "Tensor") -> Half:
+        """Return the half of each of `rows`."""
+        import torch
+
+        with torch.inference_mode():
+            # The last number of an embedding is the column's weight in the linear part.
+            found = self._table[rows.index_select(1, self._single).long() + self._offsets]
+            if self._pooled:
+                found = torch.cat([found, *(self._pool(rows, *each) for each in self._pooled)], 1)
+            embeddings = found[:, :, :-1]
+            total = found.sum(1)
+            half = Half(torch.empty(len(rows), self._hidden + self._size + 1), self._hidden)
+            torch.mm(embeddings.reshape(len(rows), -1), self._layer, out=half.first_layer)
+            half.embeddings.copy_(total[:, :-1])
+            pairwise = (half.embeddings.square().sum(1) - embeddings.square().sum((1, 2))) / 2
+            torch.add(pairwise, total[:, -1], out=half.score)
+            if len(self._dense):
+                values = rows.index_select(1, self._dense)
+                half.first_layer.addmm_(values, self._dense_layer)
+                half.score.addmv_(values, self._dense_linear)
+            if self._bias is not None:
+                half.first_layer.add_(self._bias)
+            if self._score is not None:
+                half.score.add_(self._score)
+            return half
+
+    def _pool(self, rows: "Tensor", columns: slice, offset: int, mean: bool) -> "Tensor":
+        """Return the pooled embedding of a column of many values, of shape (n, 1, size + 1); 0 pads."""
+        indices = rows[:, columns].long()
+        present = (indices != 0).float()
+        if mean:
+            present /= present.sum(1, keepdim=True) + _EPSILON
+        return present[:, None] @ self._table[indices + offset]
 
 
 def _require_compilable(network: Any, user: Collection[str], item: Collection[str], pair: Collection[str]) -> None:
@@ -147,6 +194,8 @@ def _require_compilable(network: Any, user: Collection[str], item: Collection[st
         raise ValueError("the linear part of the network must have the features of its deep part")
     if not (network.use_fm and network.use_dnn):
         raise ValueError("the network must have both a factorisation machine and dense layers")
+    if measured := [each.name for each in linear.varlen_sparse_feature_columns if each.length_name is not None]:
+        raise ValueError(f"{', '.join(measured)} must be padded with 0, not come with a length")
     if pooled_by_max := [each.name for each in linear.varlen_sparse_feature_columns if each.combiner == "max"]:
         # To the library the largest of no values is -1e9, whose square leaves nothing of the rest.
         raise ValueError(f"{', '.join(pooled_by_max)} must be pooled by mean or sum, not by max")
@@ -190,17 +239,13 @@ def _linear_by_column(network: Any) -> dict[str, "Tensor"]:
     return {column.name: part for column, part in zip(columns, parts, strict=True)}
 
 
-def _embeddings(network: Any, columns: Sequence[Any], rows: "Tensor", table: Any) -> Iterator[tuple[str, "Tensor"]]:
-    """Yield each column's embedding in `table` of shape (n, size), the pooled one where it has many values."""
-    from deepctr_torch.inputs import VarLenSparseFeat, get_varlen_pooling_list, varlen_embedding_lookup
+def _with_linear_weight(network: Any, column: Any) -> "Tensor":
+    """Return a column's embeddings, of shape (vocabulary, size + 1), each with its weight in the linear part behind."""
+    import torch
 
-    for column in _sparse_first(columns):
-        if isinstance(column, VarLenSparseFeat):
-            found = varlen_embedding_lookup(rows, table, network.feature_index, [column])
-            (embedding,) = get_varlen_pooling_list(found, rows, network.feature_index, [column], network.device)
-        else:
-            embedding = table[column.embedding_name](rows[:, network.feature_index[column.name][0]].long())[:, None]
-        yield column.name, embedding[:, 0]
+    embedding, linear = network.embedding_dict, network.linear_model.embedding_dict
+    name = column.embedding_name
+    return torch.cat([embedding[name].weight.detach(), linear[name].weight.detach()], 1)
 
 
 def _sparse_first(columns: Sequence[Any]) -> list[Any]:

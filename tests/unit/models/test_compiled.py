@@ -115,6 +115,7 @@ USER, ITEM, PAIR = SparseFeat("user", 5, 2), SparseFeat("item", 5, 2), DenseFeat
         (network_of(USER, ITEM, PAIR, dnn_hidden_units=()), "both a factorisation machine and dense layers"),
         (network_of(USER, ITEM, PAIR, dnn_activation="sigmoid"), "must be ReLU, not Sigmoid"),
         (network_of(USER, ITEM, PAIR, task="binary"), "must be regression"),
+        (network_of(USER, VarLenSparseFeat(ITEM, 3, length_name="n"), PAIR), "item must be padded with 0"),
         (network_of(USER, VarLenSparseFeat(ITEM, 3, "max"), PAIR), "item must be pooled by mean or sum"),
     ],
 )
