@@ -155,7 +155,7 @@ class _Side:
             embeddings = found[:, :, :-1]
             total = found.sum(1)
             half = Half(torch.empty(len(rows), self._hidden + self._size + 1), self._hidden)
-            torch.mm(embeddings.reshape(len(rows), -1), self._layer, out=half.first_layer)
+            torch.mm(embeddings.reshape(len(rows), len(self._layer)), self._layer, out=half.first_layer)
             half.embeddings.copy_(total[:, :-1])
             pairwise = (half.embeddings.square().sum(1) - embeddings.square().sum((1, 2))) / 2
             torch.add(pairwise, total[:, -1], out=half.score)

@@ -66,7 +66,7 @@ class Inputs:
     def item_rows(self, indices: Sequence[ItemIndices]) -> Matrix:
         """Return float32 rows of shape (items, width), in which only the item's columns are filled."""
         rows = np.zeros((len(indices), self.width), np.float32)
-        rows[:, self._item_at : self._item_at + 2] = indices
+        rows[:, self._item_at : self._item_at + 2] = np.reshape(indices, (-1, 2))
         return rows
 
     def pairs(self, request: RankRequest, candidates: Sequence[str], tables: Tables) -> Matrix:

@@ -27,7 +27,7 @@ class ItemTable:
         new = [each for each in dict.fromkeys(wanted) if each not in self._row_of]
         if new or self._items is None:
             self._items = self._grown(self._items, new)
-        return self._items, torch.tensor([self._row_of[each] for each in wanted])
+        return self._items, torch.tensor([self._row_of[each] for each in wanted], dtype=torch.long)
 
     def _grown(self, items: Half | None, new: Sequence[ItemIndices]) -> Half:
         """Return `items` with the rows of `new`, in a table with room for as many again."""
