@@ -1,7 +1,8 @@
 """Starting, recording, finding and ending processes.
 
-A process is known by its pid *and* the time it was created: pids are used again, so a record that outlived its process
-must never lead to a stranger.
+A process is known by its pid *and* by when it was born: pids are used again, so a record that outlived its process must
+never lead to a stranger. When, by the kernel's own count since it booted: a time of day is no longer the same once the
+machine has slept or its clock was set, and a stack that is not recognised cannot be ended.
 """
 
 import os
@@ -18,18 +19,15 @@ import psutil
 from runtime.files import write_atomically
 from stack.layout import Layout
 
-CREATE_TIME_TOLERANCE_S = 2.0
-"""The kernel gives creation times relative to boot, and the boot time moves a little when the clock is corrected."""
-
 MAX_LOG_BYTES = 32 * 1024**2
 """A log longer than this is set aside (once) when its process starts."""
 
 
 class ProcessRecord(msgspec.Struct, frozen=True):
-    """Who a process is: `create_time` in seconds since the epoch."""
+    """Who a process is: `birth` is what no other process with this pid ever has (see `birth_of`)."""
 
     pid: Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
-    create_time: float
+    birth: str
 
 
 def launch(layout: Layout, name: str, argv: Sequence[str], env: Mapping[str, str]) -> int:
@@ -54,7 +52,7 @@ def launch(layout: Layout, name: str, argv: Sequence[str], env: Mapping[str, str
         ],
         setsid=True,
     )
-    record = ProcessRecord(pid, psutil.Process(pid).create_time())
+    record = ProcessRecord(pid, birth_of(pid))
     try:
         write_atomically(_record_file(layout, name), msgspec.json.encode(record))
     except OSError:
@@ -70,11 +68,24 @@ def recorded(layout: Layout, name: str) -> psutil.Process | None:
     try:
         record = _read(_record_file(layout, name))
         process = psutil.Process(record.pid)
-        same = abs(process.create_time() - record.create_time) <= CREATE_TIME_TOLERANCE_S
+        same = birth_of(record.pid) == record.birth
         alive = process.status() != psutil.STATUS_ZOMBIE
     except (FileNotFoundError, msgspec.DecodeError, psutil.NoSuchProcess):
         return None
     return process if same and alive else None
+
+
+def birth_of(pid: int) -> str:
+    """Return which boot of the machine process `pid` belongs to and at which tick of it it was started.
+
+    Where there is no /proc to say so, the time of its creation. Raises `psutil.NoSuchProcess`.
+    """
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        # The name, in parentheses, may hold anything; the start is the 20th field behind it.
+        return f"{boot} {Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[19]}"
+    except (FileNotFoundError, ProcessLookupError):
+        return str(psutil.Process(pid).create_time())
 
 
 def damaged_records(layout: Layout) -> list[Path]:

@@ -32,7 +32,7 @@ def test_down_spares_a_stranger_that_has_the_pid_of_a_stale_record(new_config: N
     with subprocess.Popen((sys.executable, "-S", "-c", "import time; time.sleep(600)")) as stranger:
         for name in ("supervisor", "kafka"):
             layout.folder("run")
-            record = ProcessRecord(stranger.pid, create_time=1_000_000_000.0)
+            record = ProcessRecord(stranger.pid, birth="another boot 1")
             (layout.run / f"{name}.pid").write_bytes(msgspec.json.encode(record))
         assert down(config) == []
         assert stranger.poll() is None

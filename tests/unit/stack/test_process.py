@@ -10,7 +10,17 @@ import psutil
 import pytest
 
 from stack.layout import Layout
-from stack.process import ProcessRecord, damaged_records, end, end_orphans, every_recorded, launch, recorded, tail
+from stack.process import (
+    ProcessRecord,
+    birth_of,
+    damaged_records,
+    end,
+    end_orphans,
+    every_recorded,
+    launch,
+    recorded,
+    tail,
+)
 
 SLEEP = (sys.executable, "-S", "-c", "import time; time.sleep(600)")
 
@@ -58,12 +68,24 @@ def test_what_a_killed_process_leaves_behind_can_be_ended(layout: Layout, eventu
 
 
 def test_a_record_whose_pid_now_belongs_to_a_stranger_leads_nowhere(layout: Layout, stranger: psutil.Process) -> None:
-    write_record(layout, "kafka", ProcessRecord(stranger.pid, stranger.create_time() - 3_600))
+    write_record(layout, "kafka", ProcessRecord(stranger.pid, birth_of(os.getpid())))
     assert recorded(layout, "kafka") is None
     assert every_recorded(layout) == {}
 
 
-@pytest.mark.parametrize("content", [b"", b"123", b"{}", b'{"pid": "x"}', b'{"pid": -1, "create_time": 1.0}'])
+def test_a_process_is_found_again_after_the_clock_was_set(layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:
+    pid = launch(layout, "sleeper", SLEEP, os.environ)
+    with monkeypatch.context() as clock:
+        # Times of creation are counted from a boot that is now said to have been at another time.
+        before = psutil.Process.create_time
+        clock.setattr(psutil.Process, "create_time", lambda self: before(self) + 300)
+        found = recorded(layout, "sleeper")
+        assert found is not None
+        assert found.pid == pid
+    end(found, grace_s=10)
+
+
+@pytest.mark.parametrize("content", [b"", b"123", b"{}", b'{"pid": "x"}', b'{"pid": -1, "birth": "b 1"}'])
 def test_a_damaged_record_leads_nowhere_and_is_named(layout: Layout, content: bytes) -> None:
     (layout.run / "kafka.pid").write_bytes(content)
     assert recorded(layout, "kafka") is None
