@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.harness import Options, parse_options, report
 from models.deepfm.compiled import CompiledDeepFm
 from models.deepfm.library import quiet_deepctr
-from models.gbdt_lr.leaves import number_leaves, one_hot, with_weights
+from models.gbdt_lr.leaves import leaves_of, number_leaves, one_hot, with_weights
 from models.gbdt_lr.training import TREES
 
 CANDIDATES = 200
@@ -82,14 +82,14 @@ def gbdt_lr(options: Options) -> Measured:
     rows = rng.normal(size=(TRAINING_ROWS, FEATURES)).astype(np.float32)
     labels = (rows[:, 0] * rows[:, 1] + rows[:, 2] + rng.normal(size=len(rows)) > 0).astype(np.int64)
     booster = xgboost.train(TREES | {"seed": options.seed}, xgboost.DMatrix(rows, labels), TREE_COUNT)
-    leaves, numbers = _leaves(booster, rows), number_leaves(booster)
+    leaves, numbers = leaves_of(booster, rows), number_leaves(booster)
     encoder = OneHotEncoder(categories=[list(each) for each in numbers], dtype=np.float32).fit(leaves)
     regression = LogisticRegression(max_iter=1_000).fit(one_hot(leaves, numbers), labels)
     merged = with_weights(booster, numbers, regression.coef_[0], float(regression.intercept_[0]))
     asked = rows[:CANDIDATES]
 
     def by_libraries() -> Any:
-        return regression.decision_function(encoder.transform(_leaves(booster, asked)))
+        return regression.decision_function(encoder.transform(leaves_of(booster, asked)))
 
     def ours() -> Any:
         return merged.inplace_predict(asked, predict_type="margin", validate_features=False)
@@ -98,12 +98,6 @@ def gbdt_lr(options: Options) -> Measured:
     library, merged_rate = _rates(options, by_libraries, ours)
     rates = {"GBDT+LR, XGBoost's leaves and scikit-learn's regression": library, "GBDT+LR, in the leaves": merged_rate}
     return rates, {"gbdt_lr": merged_rate / library}
-
-
-def _leaves(booster: Any, rows: Any) -> Any:
-    from xgboost import DMatrix
-
-    return booster.predict(DMatrix(rows, nthread=1), pred_leaf=True).astype(np.int32)
 
 
 def _rates(options: Options, *functions: Callable[[], Any]) -> list[float]:

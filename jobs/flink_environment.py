@@ -17,7 +17,7 @@ CLICK_COLUMNS = ("user_id", "item_id", "ts", "action", "value")
 """What the table `CLICKS_TABLE` has of a Click."""
 
 PRODUCER_OPTIONS = {
-    # Records are small and many: with 5 ms to fill batches of 128 KiB the user-record job doubles its rate.
+    # Records are small and many: some milliseconds to fill batches of 128 KiB double the rate of the user-record job.
     "properties.linger.ms": "3",
     "properties.batch.size": "131072",
 }

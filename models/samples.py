@@ -81,15 +81,20 @@ def collect(
         if moment.index >= validation_from:
             validation.append(rows)
         else:
-            # With replacement only where recall proposed fewer than a group holds.
-            others = rng.choice(len(rows) - 1, GROUP - 1, replace=len(rows) < GROUP) + 1
-            groups.append(rows[[0, *others.tolist()]])
+            groups.append(sampled_group(rows, rng))
     if not groups or not validation:
         raise DataError(
             f"{clicks} clicks are too few to train {model}: recall proposed the next item {len(groups)} times in the "
             f"part for training, {len(validation)} times in that for validation; train it on a longer history"
         )
     return Samples(np.stack(groups), validation)
+
+
+def sampled_group(candidates: NDArray[np.float32], rng: np.random.Generator) -> NDArray[np.float32]:
+    """Return the first of a moment's `candidates`, which was chosen, and a sample of the others: GROUP in all."""
+    # With replacement only where recall proposed fewer than a group holds.
+    others = rng.choice(len(candidates) - 1, GROUP - 1, replace=len(candidates) < GROUP) + 1
+    return candidates[[0, *others.tolist()]]
 
 
 class Replay:

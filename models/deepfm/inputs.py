@@ -42,6 +42,7 @@ class Inputs:
         self.vocabulary = vocabulary
         self.sparse = (USER, *vocabulary.profile_features, ITEM, CATEGORY)
         self.dense = tuple(dense)
+        self.indices = (*self.sparse, LAST_ITEMS)
         self._item_at = self.sparse.index(ITEM)
         self._dense_at = len(self.sparse) + LAST_ITEMS_LENGTH
         self.width = self._dense_at + len(self.dense)

@@ -6,7 +6,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from features.candidate import FEATURES
 from features.tables import Tables
 from models.contract import (
     Candidate,
@@ -17,10 +16,11 @@ from models.contract import (
     Scores,
     no_progress,
 )
-from models.deepfm.inputs import LAST_ITEMS, Inputs, Scaling, scale_pairs
+from models.deepfm.inputs import Inputs, Scaling, scale_pairs
 from models.deepfm.item_table import ItemTable
 from models.deepfm.network import Shape, build_network, compile_network, get_weights, set_weights
 from models.deepfm.training import NAME, train_deepfm
+from models.named_features import dense_features, describe
 from models.recall import recall
 from models.vocabulary import Vocabulary
 from runtime import artifact
@@ -29,7 +29,6 @@ from runtime.config import Config
 _VOCABULARY, _SHAPE = "vocabulary.json", "shape.json"
 _NETWORK = "network."
 _MEAN, _SPREAD = "dense.mean", "dense.spread"
-_INDEX, _DENSE = "int32", "float32"
 
 
 class DeepFm:
@@ -60,7 +59,7 @@ class DeepFm:
             cls.name,
             history,
             seed,
-            features=_features(trained.inputs),
+            features=describe(trained.inputs.indices, trained.inputs.dense),
             metrics=trained.metrics,
             curve=trained.curve,
         )
@@ -101,14 +100,9 @@ class DeepFm:
     def load(cls, folder: Path) -> Self:
         """Read what `save` wrote; raise `ArtifactError` for anything else, also for features of other names."""
         found = artifact.read(folder, cls.name)
-        features = found.manifest.features
-        dense = [name for name, dtype in features.items() if dtype == _DENSE]
-        inputs = Inputs(found.document(_VOCABULARY, Vocabulary), dense)
-        if not set(dense) <= set(FEATURES) or features != _features(inputs):
-            expected = [*_features(Inputs(inputs.vocabulary, tuple(FEATURES)))]
-            raise found.unusable(
-                artifact.MANIFEST, f"its features are {', '.join(features)}; this program has {', '.join(expected)}"
-            )
+        vocabulary = found.document(_VOCABULARY, Vocabulary)
+        dense = dense_features(found, Inputs(vocabulary, ()).indices)
+        inputs = Inputs(vocabulary, dense)
         tensors = found.tensors()
         scaling = Scaling(*(_vector(found, tensors, name, len(dense)) for name in (_MEAN, _SPREAD)))
         shape = found.document(_SHAPE, Shape)
@@ -119,10 +113,6 @@ class DeepFm:
         except ValueError as error:
             raise found.unusable(artifact.TENSORS, str(error)) from error
         return cls(found.manifest, inputs, scaling, shape, network)
-
-
-def _features(inputs: Inputs) -> dict[str, str]:
-    return dict.fromkeys((*inputs.sparse, LAST_ITEMS), _INDEX) | dict.fromkeys(inputs.dense, _DENSE)
 
 
 def _vector(found: artifact.Artifact, tensors: dict[str, Any], name: str, length: int) -> Any:

@@ -15,6 +15,14 @@ Leaves = NDArray[np.int32]
 """For each row the leaf of each tree, shape (rows, trees)."""
 
 
+def leaves_of(booster: Any, rows: NDArray[np.float32]) -> Leaves:
+    """Return the leaves that `rows` fall into, by their numbers among the tree's nodes."""
+    from xgboost import DMatrix
+
+    found: Leaves = booster.predict(DMatrix(rows, nthread=1), pred_leaf=True).astype(np.int32)
+    return found.reshape(len(rows), -1)
+
+
 def number_leaves(booster: Any) -> list[NDArray[np.int64]]:
     """Return the numbers of each tree's leaves among its nodes, ascending."""
     return [np.flatnonzero(np.array(tree["left_children"]) < 0) for tree in _trees(_document(booster))]

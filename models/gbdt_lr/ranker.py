@@ -6,10 +6,10 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from features.candidate import FEATURES
 from features.tables import Tables
 from models.contract import Candidate, History, Lineage, Progress, RankRequest, Scores, no_progress
 from models.gbdt_lr.training import ENCODED, NAME, Inputs, Trained, score_rows, train_gbdt_lr
+from models.named_features import dense_features, describe
 from models.recall import recall
 from models.vocabulary import Vocabulary
 from runtime import artifact
@@ -17,7 +17,6 @@ from runtime.config import Config
 
 _VOCABULARY, _TREES = "vocabulary.json", "trees.ubj"
 _ENCODING = "encoding."
-_INDEX, _DENSE = "int32", "float32"
 
 
 class GbdtLr:
@@ -39,7 +38,7 @@ class GbdtLr:
     ) -> Self:
         """Replay `history` and learn which of what recall proposed users came to next."""
         trained = train_gbdt_lr(history, config, seed, progress)
-        features = _features(trained.inputs.dense)
+        features = describe(ENCODED, trained.inputs.dense)
         return cls(lineage.describe(cls.name, history, seed, features=features, metrics=trained.metrics), trained)
 
     def rank(
@@ -71,13 +70,7 @@ class GbdtLr:
         from xgboost.core import XGBoostError
 
         found = artifact.read(folder, cls.name)
-        features = found.manifest.features
-        dense = tuple(name for name, dtype in features.items() if dtype == _DENSE)
-        if not set(dense) <= set(FEATURES) or features != _features(dense):
-            expected = ", ".join(_features(tuple(FEATURES)))
-            raise found.unusable(
-                artifact.MANIFEST, f"its features are {', '.join(features)}; this program has {expected}"
-            )
+        dense = dense_features(found, ENCODED)
         vocabulary, tensors = found.document(_VOCABULARY, Vocabulary), found.tensors()
         encodings = []
         for name in ENCODED:
@@ -89,10 +82,7 @@ class GbdtLr:
             booster = Booster(model_file=bytearray(found.content(_TREES)))
         except XGBoostError as error:
             raise found.unusable(_TREES, str(error).splitlines()[0]) from error
-        if booster.num_features() != len(features):
-            raise found.unusable(_TREES, f"its trees read {booster.num_features()} features instead of {len(features)}")
+        wanted = len(dense) + len(ENCODED)
+        if booster.num_features() != wanted:
+            raise found.unusable(_TREES, f"its trees read {booster.num_features()} features instead of {wanted}")
         return cls(found.manifest, Trained(Inputs(vocabulary, dense, encodings), booster, found.manifest.metrics))
-
-
-def _features(dense: Sequence[str]) -> dict[str, str]:
-    return dict.fromkeys(dense, _DENSE) | dict.fromkeys(ENCODED, _INDEX)

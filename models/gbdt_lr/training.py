@@ -11,8 +11,8 @@ from features.candidate import FEATURES, candidate_features
 from features.tables import Tables
 from models.contract import History, Progress, RankRequest
 from models.gbdt_lr.encoding import FOLDS, Encoding, encode, fit_encodings
-from models.gbdt_lr.leaves import number_leaves, one_hot, with_weights
-from models.samples import GROUP, collect, ndcg
+from models.gbdt_lr.leaves import leaves_of, number_leaves, one_hot, with_weights
+from models.samples import GROUP, Moment, collect, ndcg, sampled_group
 from models.vocabulary import CATEGORY, ITEM, Vocabulary, build_vocabulary
 from runtime.config import Config
 from runtime.errors import DataError
@@ -56,9 +56,9 @@ class Inputs:
 
     def rows(self, request: RankRequest, candidates: Sequence[str], tables: Tables) -> Rows:
         """Return float32 rows of shape (candidates, features)."""
-        indices = np.array(self.vocabulary.item_indices(candidates, tables), np.int64).reshape(-1, len(ENCODED))
-        dense = candidate_features(self.dense, request.record, candidates, tables)
-        return np.concatenate([dense, encode(self.encodings, indices)], axis=1)
+        rows = _unencoded(self.vocabulary, self.dense, request, candidates, tables)
+        _encode(rows, self.encodings)
+        return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +76,10 @@ def train_gbdt_lr(history: History, config: Config, seed: int, progress: Progres
     dense = tuple(FEATURES)
     rng = np.random.default_rng(seed)
 
-    def raw(request: RankRequest, candidates: Sequence[str], tables: Tables) -> Rows:
-        indices = np.array(vocabulary.item_indices(candidates, tables), np.float32)
-        return np.concatenate([candidate_features(dense, request.record, candidates, tables), indices], axis=1)
+    def rows_of(moment: Moment, tables: Tables) -> Rows:
+        return _unencoded(vocabulary, dense, moment.request, moment.candidates, tables)
 
-    samples = collect(NAME, history, config, lambda each, now: raw(each.request, each.candidates, now), rng, progress)
+    samples = collect(NAME, history, config, rows_of, rng, progress)
     groups, width = samples.groups, samples.groups.shape[2]
     rows, labels = groups.reshape(-1, width), np.tile(np.eye(1, GROUP)[0], len(groups))
     early = round(len(groups) * (1 - REGRESSION_SHARE)) * GROUP
@@ -93,7 +92,7 @@ def train_gbdt_lr(history: History, config: Config, seed: int, progress: Progres
     encodings, crossed = fit_encodings(_indices(rows[:early]), labels[:early], sizes, seed)
     rows[:early, -len(ENCODED) :] = crossed
     for part in (rows[early:], *samples.validation):
-        part[:, -len(ENCODED) :] = encode(encodings, _indices(part))
+        _encode(part, encodings)
     booster = _fit_trees(rows[:early], labels[:early], rows[early:], labels[early:], seed, progress)
     progress(1, 2, "weighing leaves")
     booster = _fit_regression(booster, rows[early:], labels[early:])
@@ -110,6 +109,19 @@ def score_rows(booster: Any, rows: Rows) -> Rows:
 
 def _items_of(vocabulary: Vocabulary) -> Vocabulary:
     return Vocabulary({name: vocabulary.values[name] for name in ENCODED}, {})
+
+
+def _unencoded(
+    vocabulary: Vocabulary, dense: Sequence[str], request: RankRequest, candidates: Sequence[str], tables: Tables
+) -> Rows:
+    """Return rows in which indices stand where encodings will."""
+    indices = np.reshape(vocabulary.item_indices(candidates, tables), (-1, len(ENCODED)))
+    features = candidate_features(dense, request.record, candidates, tables)
+    return np.concatenate([features, indices.astype(np.float32)], axis=1)
+
+
+def _encode(rows: Rows, encodings: list[Encoding]) -> None:
+    rows[:, -len(ENCODED) :] = encode(encodings, _indices(rows))
 
 
 def _indices(rows: Rows) -> NDArray[np.int64]:
@@ -136,10 +148,9 @@ def _fit_trees(
 
 def _fit_regression(booster: Any, rows: Rows, labels: NDArray[Any]) -> Any:
     from sklearn.linear_model import LogisticRegression
-    from xgboost import DMatrix
 
     numbers = number_leaves(booster)
-    leaves = booster.predict(DMatrix(rows), pred_leaf=True).astype(np.int32).reshape(len(rows), -1)
+    leaves = leaves_of(booster, rows)
     regression = LogisticRegression(C=INVERSE_REGULARISATION, max_iter=1_000)
     regression.fit(one_hot(leaves, numbers), labels)
     return with_weights(booster, numbers, regression.coef_[0], float(regression.intercept_[0]))
@@ -153,10 +164,7 @@ def _measure(booster: Any, validation: list[Rows], rng: np.random.Generator) -> 
     from sklearn.metrics import log_loss, roc_auc_score
 
     scores = np.split(score_rows(booster, np.concatenate(validation)), np.cumsum([len(each) for each in validation]))
-    groups = [
-        each[[0, *(rng.choice(len(each) - 1, GROUP - 1, replace=len(each) < GROUP) + 1).tolist()]]
-        for each in scores[:-1]
-    ]
+    groups = [sampled_group(each, rng) for each in scores[:-1]]
     odds = np.concatenate(groups).astype(np.float64)
     chances, labels = 1.0 / (1.0 + np.exp(-odds)), np.tile(np.eye(1, GROUP)[0], len(groups))
     return {

@@ -62,7 +62,22 @@ class TestItemCf(RankerContract):
         assert {each.item_id[0] for each in ranker.recall(request, tables, 100)} == {"a"}
 
 
-class TestGbdtLr(RankerContract):
+class ReRankerContract(RankerContract):
+    """What holds for those that learn from replayed moments and bind their features by name."""
+
+    def test_features_of_other_names_are_refused_with_both_lists(self, folder: Path) -> None:
+        manifest = json.loads((folder / MANIFEST).read_bytes())
+        features = {("shoe_size" if name == "year" else name): kind for name, kind in manifest["features"].items()}
+        (folder / MANIFEST).write_text(json.dumps(manifest | {"features": features}))
+        with pytest.raises(ArtifactError, match=r"features are .*shoe_size.*; this program has .*year"):
+            self.kind.load(folder)
+
+    def test_a_history_without_a_moment_to_learn_from_is_refused(self, history: History, config: Config) -> None:
+        with pytest.raises(DataError, match="3 clicks are too few"):
+            self.kind.fit(History(history.clicks[:3]), config, 0, LINEAGE)
+
+
+class TestGbdtLr(ReRankerContract):
     kind = GbdtLr
 
     def test_it_prefers_what_the_same_people_came_to(self, ranker: Ranker, tables: Tables) -> None:
@@ -72,19 +87,8 @@ class TestGbdtLr(RankerContract):
     def test_its_odds_are_right_on_the_end_of_the_history(self, ranker: Ranker) -> None:
         assert 0.5 < ranker.manifest.metrics["validation_calibration"] < 2.0
 
-    def test_features_of_other_names_are_refused_with_both_lists(self, folder: Path) -> None:
-        manifest = json.loads((folder / MANIFEST).read_bytes())
-        features = {("shoe_size" if name == "year" else name): kind for name, kind in manifest["features"].items()}
-        (folder / MANIFEST).write_text(json.dumps(manifest | {"features": features}))
-        with pytest.raises(ArtifactError, match=r"features are .*shoe_size.*; this program has .*year"):
-            GbdtLr.load(folder)
 
-    def test_a_history_with_too_few_moments_is_refused(self, history: History, config: Config) -> None:
-        with pytest.raises(DataError, match="3 clicks are too few"):
-            GbdtLr.fit(History(history.clicks[:3]), config, 0, LINEAGE)
-
-
-class TestDeepFm(RankerContract):
+class TestDeepFm(ReRankerContract):
     kind = DeepFm
 
     def test_it_ranks_what_the_same_people_came_to_first(self, ranker: Ranker, tables: Tables) -> None:
@@ -109,13 +113,6 @@ class TestDeepFm(RankerContract):
         assert features["user_id"] == features["profile.job.title"] == "int32"
         assert [name for name, dtype in features.items() if dtype == "float32"] == list(FEATURES)
 
-    def test_features_of_other_names_are_refused_with_both_lists(self, folder: Path) -> None:
-        manifest = json.loads((folder / MANIFEST).read_bytes())
-        features = {("shoe_size" if name == "year" else name): kind for name, kind in manifest["features"].items()}
-        (folder / MANIFEST).write_text(json.dumps(manifest | {"features": features}))
-        with pytest.raises(ArtifactError, match=r"features are .*shoe_size.*; this program has .*year"):
-            DeepFm.load(folder)
-
     def test_weights_of_another_vocabulary_are_refused(self, ranker: Ranker, tmp_path: Path) -> None:
         assert isinstance(ranker, DeepFm)
         vocabulary = ranker._inputs.vocabulary
@@ -128,7 +125,3 @@ class TestDeepFm(RankerContract):
             ranker._inputs.vocabulary = vocabulary
         with pytest.raises(ArtifactError, match="do not fit"):
             DeepFm.load(tmp_path / "mixed")
-
-    def test_a_history_without_a_moment_to_learn_from_is_refused(self, history: History, config: Config) -> None:
-        with pytest.raises(DataError, match="3 clicks are too few"):
-            DeepFm.fit(History(history.clicks[:3]), config, 0, LINEAGE)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sklearn.linear_model import LogisticRegression
 
 from models.gbdt_lr.encoding import encode, fit_encodings
-from models.gbdt_lr.leaves import number_leaves, one_hot, with_weights
+from models.gbdt_lr.leaves import leaves_of, number_leaves, one_hot, with_weights
 
 
 @given(st.integers(0, 1_000), st.integers(1, 12), st.integers(1, 5), st.sampled_from([0.0, 0.3]))
@@ -22,7 +22,7 @@ def test_one_prediction_does_the_work_of_trees_and_regression(
     parameters = {"objective": "binary:logistic", "max_depth": depth, "nthread": 1}
     booster = xgboost.train(parameters, xgboost.DMatrix(rows, labels), trees)
     numbers = number_leaves(booster)
-    leaves = booster.predict(xgboost.DMatrix(rows), pred_leaf=True).astype(np.int32).reshape(len(rows), -1)
+    leaves = leaves_of(booster, rows)
     hot = one_hot(leaves, numbers)
     assert hot.sum(axis=1).tolist() == [trees] * len(rows)
     regression = LogisticRegression().fit(hot, labels)
